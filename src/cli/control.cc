@@ -43,14 +43,22 @@ std::string count_of(std::size_t jobs) {
   return fmt::format("{} job{}", jobs, jobs == 1 ? "" : "s");
 }
 
-/// "cancelled job 13 (thirteen/12)", "held 3 jobs: 2 (act/1), 3 (act/2), 4 (act/3)"
+/// " of sweep act", " of 3 sweeps"; "": a coordinator of another version has not said it.
+std::string of_sweeps(const json& reply) {
+  const json sweeps = reply.value("sweeps", json::array());
+  if (sweeps.size() == 1) return " of sweep " + sweeps[0].get<std::string>();
+  return sweeps.empty() ? "" : fmt::format(" of {} sweeps", sweeps.size());
+}
+
+/// "cancelled job 13 (thirteen/12)", "held 3 jobs: 2 (act/1), 3 (act/2), 4 (act/3)", "held 9 jobs
+/// of sweep act"
 std::string changed_text(const std::string& done, const json& reply) {
   constexpr std::size_t kNamed = 4;
   const std::size_t changed = reply.value("changed", json::array()).size();
   const json names = reply.value("named", json::array());
   if (changed == 1 && names.size() == 1) return fmt::format("{} job {}", done, named(names[0]));
   std::string text = fmt::format("{} {}", done, count_of(changed));
-  if (changed == 0 || changed > kNamed || names.size() != changed) return text;
+  if (changed == 0 || changed > kNamed || names.size() != changed) return text + of_sweeps(reply);
   for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? ": " : ", ") + named(names[i]);
   return text;
 }
@@ -113,8 +121,8 @@ int tell(const Options& options, const json& request) {
   Result<json> reply = ask(request);
   if (!reply) return fail(reply.error());
   const json files = reply->value("files", json::array());
-  reply->erase("files");  // for us only
   if (options.output.json) {
+    for (const char* name : {"files", "sweeps"}) reply->erase(name);  // for us only
     print(output_line(*reply));
     report_modified(files);
     return kOk;

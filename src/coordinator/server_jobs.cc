@@ -56,6 +56,15 @@ json change_answer(const World& world, const Coordinator::Changed& changed) {
           {"settings", std::move(settings)}};
 }
 
+/// The sweeps of these jobs, by what selects them.
+json sweeps_of(const World& world, const std::vector<std::int64_t>& jobs) {
+  std::set<SweepId> sweeps;
+  for (const std::int64_t job : jobs) sweeps.insert(world.job(JobId{job})->sweep);
+  json names = json::array();
+  for (const SweepId id : sweeps) names.push_back(selector_of(world, *world.sweep(id)));
+  return names;
+}
+
 /// The sweep files of these jobs.  The client looks at them: their file system may hang.
 json files_of(const World& world, const std::vector<std::int64_t>& jobs) {
   std::set<SweepId> sweeps;
@@ -365,6 +374,7 @@ void Server::control(std::uint64_t id, const Request& request) {
     changed = *std::move(set);
   }
   json answer = change_answer(coordinator_.world(), changed);
+  answer["sweeps"] = sweeps_of(coordinator_.world(), changed.changed);
   if (op == Request::Op::Retry) answer["files"] = files_of(coordinator_.world(), changed.changed);
   coordinator_.when_durable([this, id, answer = std::move(answer)] { reply(id, answer); });
 }

@@ -24,9 +24,9 @@
 //        -> {"schema":1,"changed":[ids],"unchanged":[ids],"left":[{"id","state","replaced","name"}
 //           …],"named":[{"id","name"}…]}: what is left is as it was; "named" are the first that
 //           were changed.  "cancel" with "queued":true leaves what is live, too.  "name" is what
-//           selects the job: "thirteen/3/train".  Of "retry" also "files":[{"file",
-//           "submitted_at"}…], the sweep files of what was changed; the client shows which of them
-//           were modified since
+//           selects the job: "thirteen/3/train".  "sweeps":[names] of what was changed.  Of
+//           "retry" also "files":[{"file","submitted_at"}…], the sweep files of what was changed;
+//           the client shows which of them were modified since
 //   {"op":"set","sel":[…],"set":["priority=5",…]} -> the same, and
 //           "settings":[{"of","key","from","to"}…]
 //   {"op":"clean","sel":[…],"older_s":N,"results":bool,"take":bool}

@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 #include <string_view>
 
 #include "view/escape.h"
@@ -107,9 +108,11 @@ std::string ps_table(const std::vector<JobSnapshot>& jobs, std::int64_t now_ns,
 std::string why_text(const std::vector<Why>& jobs, const Style& style) {
   std::string out;
   std::size_t done = 0;
+  std::set<std::string> sweeps;
   for (const Why& job : jobs) {
     if (job.state == "done" && jobs.size() > 1) {
       ++done;
+      sweeps.insert(job.name.substr(0, job.name.find('/')));
       continue;
     }
     out += fmt::format("{} {}: {}\n", job.id, safe_line(job.name),
@@ -122,7 +125,12 @@ std::string why_text(const std::vector<Why>& jobs, const Style& style) {
       rest.remove_prefix(end + 1);
     }
   }
-  if (done > 0) out += done == 1 ? "1 job is done\n" : fmt::format("{} jobs are done\n", done);
+  if (done > 0) {
+    const std::string of = sweeps.size() == 1 ? "sweep " + safe_line(*sweeps.begin())
+                                              : fmt::format("{} sweeps", sweeps.size());
+    out += done == 1 ? fmt::format("1 job of {} is done\n", of)
+                     : fmt::format("{} jobs of {} are done\n", done, of);
+  }
   return out;
 }
 

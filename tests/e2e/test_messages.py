@@ -61,6 +61,16 @@ exit 1
     home.run("cancel", "@")
 
 
+def test_many_changed_jobs_are_named_by_their_sweeps(home):
+    for name in ("first", "second"):
+        home.submit(grid("train", 5, 'command = ["false"]'), "--lanes", 1, name=name + ".toml")
+    assert home.wait("*") == 1
+    assert home.run("retry", "first").stderr.startswith("queued again 5 jobs of sweep first")
+    home.wait("*")
+    assert home.run("retry", "*").stderr.startswith("queued again 10 jobs of 2 sweeps")
+    assert "sweeps" not in home.json("cancel", "*")
+
+
 def test_what_no_job_will_find_is_said_at_submit(home):
     home.script("crlf.sh", "#!/bin/bash\r\n")
     home.script("bare.py", "print(1)\n")

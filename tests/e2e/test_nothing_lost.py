@@ -35,7 +35,7 @@ def test_a_sweep_that_is_cancelled_does_not_run_on_in_an_older_version(home):
     held = home.run("hold", "edit").stderr
     assert held.startswith("held 3 jobs: 4 (edit/0), 5 (edit/1), 6 (edit/2); ")
     assert "jobs 1 (edit/0), 2 (edit/1) are running (an older version)" in held
-    assert home.run("cancel", "--kill", "edit").stderr == "cancelled 5 jobs\n"
+    assert home.run("cancel", "--kill", "edit").stderr == "cancelled 5 jobs of sweep edit\n"
     assert home.wait("edit") == 1
     assert not home.stamps.of("end") and all(job["state"] == "cancelled" for job in home.json("ps", "-a")["jobs"])
 
@@ -52,7 +52,7 @@ def test_wait_waits_for_an_older_version_that_runs(home):
 
 def test_ctrl_c_reaches_an_older_version(home):
     edited_while_it_runs(home)
-    assert home.run("cancel", "--kill", "*").stderr == "cancelled 5 jobs\n"
+    assert home.run("cancel", "--kill", "*").stderr == "cancelled 5 jobs of sweep edit\n"
     home.open_gate()
 
 

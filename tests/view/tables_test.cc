@@ -203,8 +203,10 @@ TEST(WhyText, DoneJobsAreCountedUnlessOneIsAskedFor) {
   const Why failed = {.id = 2, .name = "t/01/train", .state = "failed", .why = "exit code 3"};
   EXPECT_EQ(why_text({done}, Style{}), "1 t/00/train: done\n    done\n");
   EXPECT_EQ(why_text({done, failed}, Style{}),
-            "2 t/01/train: failed\n    exit code 3\n1 job is done\n");
-  EXPECT_EQ(why_text({done, done}, Style{}), "2 jobs are done\n");
+            "2 t/01/train: failed\n    exit code 3\n1 job of sweep t is done\n");
+  EXPECT_EQ(why_text({done, done}, Style{}), "2 jobs of sweep t are done\n");
+  const Why other = {.id = 3, .name = "u/00/train", .state = "done", .why = "done"};
+  EXPECT_EQ(why_text({done, other}, Style{}), "2 jobs of 2 sweeps are done\n");
 }
 
 TEST(GpusTable, ForeignProcessesAreNamed) {
