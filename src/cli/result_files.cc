@@ -7,9 +7,11 @@
 
 #include "cli/event_files.h"
 #include "cli/tail.h"
+#include "number.h"
 #include "os/file.h"
 #include "view/escape.h"
 #include "view/jobs.h"
+#include "view/long_text.h"
 
 namespace pergpu::cli {
 namespace {
@@ -43,6 +45,12 @@ NewestMetrics of_event_file(const JobSnapshot& job, As as) {
 /// What a file holds may be of an attempt before the one that the job waits for.
 bool has_metrics(const JobSnapshot& job) {
   return !job.replaced && job.attempt > 0 && !view::is_waiting(job);
+}
+
+std::string last_line_of_log(const JobSnapshot& job) {
+  if (job.log.empty()) return "";
+  const std::vector<std::string> lines = last_lines(job.log, 1, 0, os::Writer::Keeper);
+  return lines.empty() ? std::string() : std::string(view::after_carriage_return(lines.back()));
 }
 
 }  // namespace
@@ -90,11 +98,17 @@ view::TailsOfJobs read_tails(const std::vector<JobSnapshot>& jobs, std::size_t j
   return tails;
 }
 
+std::string last_words_of(const JobSnapshot& job) {
+  constexpr std::string_view kBare = "exit code ";
+  const bool is_unexplained = job.state == "failed" && job.reason.starts_with(kBare) &&
+                              whole_number<int>(job.reason.substr(kBare.size()));
+  if (!is_unexplained || job.replaced) return "";
+  return view::shortened(view::safe_line(last_line_of_log(job)));
+}
+
 std::string newest_of(const JobSnapshot& job) {
   const view::Metrics metrics = newest_metrics(job.metrics);
-  if (!metrics.empty()) return view::metrics_text(metrics);
-  const std::vector<std::string> lines = last_lines(job.log, 1, 0, os::Writer::Keeper);
-  return lines.empty() ? std::string() : std::string(view::after_carriage_return(lines.back()));
+  return metrics.empty() ? last_line_of_log(job) : view::metrics_text(metrics);
 }
 
 }  // namespace pergpu::cli

@@ -30,6 +30,10 @@ void add_metrics(nlohmann::json& whole);
 view::TailsOfJobs read_tails(const std::vector<JobSnapshot>& jobs, std::size_t jobs_limit,
                              std::size_t lines);
 
+/// The last line of the log of a job that failed with an exit code that nothing in its log explains
+/// ("exit code 1"), shortened; "": it has none, or the reason says more.
+std::string last_words_of(const JobSnapshot& job);
+
 /// The newest line of the metrics file, else the last line of the log; "" when there is neither.
 std::string newest_of(const JobSnapshot& job);
 

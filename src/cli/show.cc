@@ -5,6 +5,7 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -50,6 +51,31 @@ void add_segments(json& job, const std::vector<view::Segment>& segments) {
   job["shared"] = view::segments_json(its);
 }
 
+/// Adds `last_line`, for show_text.
+void add_last_line(json& whole) {
+  std::string line = last_words_of(whole.get<JobSnapshot>());
+  if (!line.empty()) whole["last_line"] = std::move(line);
+}
+
+/// What the logs of failed jobs end with, by job; of no more than some.
+std::map<std::int64_t, std::string> last_lines_of(const json& jobs) {
+  constexpr std::size_t kMostLogs = 20;
+  std::vector<std::string> failed;
+  for (const json& job : jobs) {
+    if (job.value("state", std::string()) != "failed") continue;
+    if (failed.size() < kMostLogs)
+      failed.push_back(std::to_string(job.at("id").get<std::int64_t>()));
+  }
+  std::map<std::int64_t, std::string> lines;
+  if (failed.empty()) return lines;
+  const Result<json> reply = ask({{"op", "ps"}, {"sel", failed}, {"older", true}});
+  if (!reply) return lines;
+  for (const JobSnapshot job : reply->value("jobs", json::array())) {
+    if (std::string line = last_words_of(job); !line.empty()) lines[job.id] = std::move(line);
+  }
+  return lines;
+}
+
 int show(const Options& options) {
   Result<json> reply = ask({{"op", "show"}, {"sel", options.selectors}, {"older", true}});
   if (!reply) return fail(reply.error());
@@ -70,7 +96,8 @@ int show(const Options& options) {
   os::RealClock clock;
   const view::Style style = style_of(STDOUT_FILENO, options.output.colour);
   std::string out;
-  for (const json& job : reply->value("jobs", json::array())) {
+  for (json& job : (*reply)["jobs"]) {
+    add_last_line(job);
     if (!out.empty()) out += "\n";
     out += view::show_text(job, clock.now().wall_ns, style);
   }
@@ -85,12 +112,16 @@ int why(const Options& options) {
     print(output_line(*reply));
     return kOk;
   }
+  const json reasons = reply->value("jobs", json::array());
+  std::map<std::int64_t, std::string> last_lines = last_lines_of(reasons);
   std::vector<view::Why> jobs;
-  for (const json& job : reply->value("jobs", json::array())) {
-    jobs.push_back({.id = job.value("id", std::int64_t{0}),
+  for (const json& job : reasons) {
+    const std::int64_t id = job.value("id", std::int64_t{0});
+    jobs.push_back({.id = id,
                     .name = job.value("name", std::string()),
                     .state = job.value("state", std::string()),
-                    .why = view::short_reason(job.value("why", std::string()))});
+                    .why = view::short_reason(job.value("why", std::string())),
+                    .last_line = last_lines[id]});
   }
   if (jobs.empty()) {
     say("no job is queued, held or running; `pergpu why SEL` shows how jobs ended");

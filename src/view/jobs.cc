@@ -124,6 +124,10 @@ std::string why_text(const std::vector<Why>& jobs, const Style& style) {
       if (end == std::string_view::npos) break;
       rest.remove_prefix(end + 1);
     }
+    if (!job.last_line.empty()) {
+      out += fmt::format("    last line of its log: {}\n    whole log: pergpu logs {}\n",
+                         safe_line(job.last_line), job.id);
+    }
   }
   if (done > 0) {
     const std::string of = sweeps.size() == 1 ? "sweep " + safe_line(*sweeps.begin())

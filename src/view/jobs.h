@@ -37,7 +37,8 @@ struct Why {
   std::int64_t id = 0;
   std::string name = {};
   std::string state = {};
-  std::string why = {};  // may have several lines
+  std::string why = {};        // may have several lines
+  std::string last_line = {};  // of its log, where `why` says little
 };
 /// Of several jobs those that are done are only counted: nothing keeps them.
 std::string why_text(const std::vector<Why>& jobs, const Style& style);

@@ -138,11 +138,12 @@ std::string newest_metrics(const json& whole, std::int64_t now_ns) {
 
 /// Names that are printed in their place, or belong to JobSnapshot.
 bool is_known(const std::string& name, const json& of_snapshot) {
-  constexpr std::array<std::string_view, 20> kPlaced = {
+  constexpr std::array<std::string_view, 21> kPlaced = {
       "usage",        "shared",      "learnt",       "attempts",        "argv",
       "command",      "cwd",         "why",          "params",          "limits",
       "needs",        "limits_held", "file",         "git_commit",      "git_dirty",
-      "last_attempt", "notify",      "last_metrics", "last_metrics_at", "last_metrics_file"};
+      "last_attempt", "notify",      "last_metrics", "last_metrics_at", "last_metrics_file",
+      "last_line"};
   return of_snapshot.contains(name) ||
          std::find(kPlaced.begin(), kPlaced.end(), name) != kPlaced.end();
 }
@@ -237,6 +238,10 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   facts.add("folder", text_of(whole, "cwd"));
   facts.add("out", job.out);
   facts.add("log", job.log);
+  if (const std::string line = text_of(whole, "last_line"); !line.empty()) {
+    facts.add("", "last line: " + line);
+    facts.add("", fmt::format("whole log: pergpu logs {}", job.id));
+  }
   const std::string newest = newest_metrics(whole, now_ns);
   facts.add("metrics", newest);
   const std::string file = text_of(whole, "last_metrics_file");

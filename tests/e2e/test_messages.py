@@ -46,6 +46,20 @@ def test_a_program_that_cannot_be_started_says_why(home):
         assert home.only("one")["class"] == "user-error"
 
 
+def test_a_bare_exit_code_comes_with_the_end_of_the_log(home):
+    says = "import sys; print('first'); print('no d\\x1bata ' + 'x' * 2000); sys.exit(3)"
+    home.run("run", "--name", "one", "--lanes", 1, "--", "python3", "-c", says, code=None)
+    number = home.only("one")["id"]
+    for command, words in {"why": "last line of its log: no d", "show": "last line: no d"}.items():
+        told = home.run(command, "one").stdout
+        assert "exit code 3\n" in told and words in told and f"whole log: pergpu logs {number}\n" in told
+        assert "\\x1b" in told and "\x1b" not in told and "xxx..." in told and len(told) < 3000
+        assert "last line" not in home.run(command, "one", "--json").stdout
+    for explained in ("raise KeyError('lr')", "pass"):
+        home.run("run", "--name", "two", "--lanes", 1, "--", "python3", "-c", explained, code=None)
+        assert "last line" not in home.run("why", "two").stdout + home.run("show", "two").stdout
+
+
 def test_a_machine_without_a_configuration_of_slurm_is_not_called_silent(home):
     for name in ("sbatch", "squeue", "scontrol", "scancel", "sacct"):
         home.script(f"bin/{name}", f"""#!/bin/sh

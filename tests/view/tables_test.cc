@@ -198,6 +198,17 @@ TEST(WhyText, ReasonsBelowTheName) {
             "17 t/00/train: queued\n    a\n    b\n");
 }
 
+TEST(WhyText, ABareExitCodeComesWithTheEndOfTheLogAndTheWayToAllOfIt) {
+  EXPECT_EQ(why_text({{.id = 17,
+                       .name = "t/00/train",
+                       .state = "failed",
+                       .why = "exit code 1",
+                       .last_line = "no such data set"}},
+                     Style{}),
+            "17 t/00/train: failed\n    exit code 1\n    last line of its log: no such data set\n"
+            "    whole log: pergpu logs 17\n");
+}
+
 TEST(WhyText, DoneJobsAreCountedUnlessOneIsAskedFor) {
   const Why done = {.id = 1, .name = "t/00/train", .state = "done", .why = "done"};
   const Why failed = {.id = 2, .name = "t/01/train", .state = "failed", .why = "exit code 3"};
