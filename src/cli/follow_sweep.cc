@@ -348,8 +348,7 @@ class SweepFollower {
                           kFailuresShown, style);
     out += view::left_running(followed_.sweep, jobs, kFailuresShown, style);
     const std::map<std::string, std::int64_t> counts = view::counts_of(jobs);
-    out += fmt::format("\n{}: {}\n", view::safe_line(followed_.sweep.name),
-                       view::counts_text(counts, style));
+    out += fmt::format("\n{}\n", view::sweep_text(followed_.sweep, counts, style));
     print(out);
     if (counts.contains("held")) {
       say(fmt::format("to continue held jobs: `pergpu release {}`, or the same `pergpu run` again",

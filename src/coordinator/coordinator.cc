@@ -18,6 +18,7 @@
 #include "coordinator/mps_daemons.h"
 #include "coordinator/notice_facts.h"
 #include "coordinator/readiness.h"
+#include "coordinator/simulated_sweep.h"
 #include "coordinator/submit_folders.h"
 #include "job/cpu_budget.h"
 #include "job/retry_wait.h"
@@ -522,7 +523,7 @@ void Coordinator::prepare_next() {
 // ---- facts ------------------------------------------------------------------------------------
 
 Engine& Coordinator::engine_of(const Sweep& sweep) const {
-  return sweep.context.engine == "fake" ? *parts_.fake : *parts_.local;
+  return sweep.context.engine == kFake ? *parts_.fake : *parts_.local;
 }
 
 int Coordinator::lanes_of(const Sweep& sweep) const {

@@ -11,6 +11,7 @@
 #include "coordinator/attempt_planner.h"
 #include "coordinator/describe_usage.h"
 #include "coordinator/expectation.h"
+#include "coordinator/simulated_sweep.h"
 #include "job/classify.h"
 #include "job/gpu_limit.h"
 #include "job/redact.h"
@@ -118,6 +119,7 @@ SweepSnapshot describe_but_runs(const Coordinator& coordinator, const Sweep& swe
                   .root = sweep.root,
                   .columns = sweep.spec.columns,
                   .lanes = coordinator.lanes_of(sweep)};
+  if (sweep.context.engine == kFake) s.warnings.emplace_back(kSimulated);
   const World& world = coordinator.world();
   std::array<std::int64_t, kJobStates> counts{};
   std::vector<const Step*> steps;

@@ -9,6 +9,7 @@
 #include "coordinator/describe.h"
 #include "coordinator/readiness.h"
 #include "coordinator/shell.h"
+#include "coordinator/simulated_sweep.h"
 #include "job/retry_wait.h"
 #include "job/text.h"
 
@@ -193,6 +194,7 @@ std::vector<std::string> Coordinator::warnings_of(const Job& job) const {
     warnings.push_back(fmt::format(
         "it uses time slicing on its GPU instead of sharing = \"mps\": {}", its->mps_trouble));
   }
+  if (parts_.world->sweep_of(job).context.engine == kFake) warnings.emplace_back(kSimulated);
   const bool is_over = is_ended(job.state);
   if (!is_over && !is_on_cluster(job)) {
     std::string less = clamp_words(parts_.world->sweep_of(job).context);

@@ -251,24 +251,23 @@ void Server::submit(Client& client) {
 void Server::preview(std::uint64_t id, SweepSpec sweep, SubmitContext context) {
   const auto wanted = std::make_shared<Previewed>(Previewed{std::move(sweep), std::move(context)});
   when_discovered([this, id, wanted] {
-    coordinator_.judge_for_preview(wanted->sweep, wanted->context,
-                                   [this, id, wanted](FoundVerdict found) {
-                                     wanted->found = std::move(found);
-                                     look_for_preview(id, wanted);
-                                   });
+    coordinator_.fetch(coordinator_.archived_for(wanted->sweep, wanted->context),
+                       [this, id, wanted](const Result<void>& there) {
+                         if (!there) return fail(id, code_of(there.error()), there.error().message);
+                         look_for_preview(id, wanted);
+                       });
   });
 }
 
 void Server::look_for_preview(std::uint64_t id, const std::shared_ptr<Previewed>& wanted) {
-  coordinator_.fetch(coordinator_.archived_for(wanted->sweep, wanted->context),
-                     [this, id, wanted](const Result<void>& there) {
-                       if (!there) return fail(id, code_of(there.error()), there.error().message);
-                       recognize_earlier_runs(coordinator_.world(), wanted->context, wanted->sweep);
-                       coordinator_.survey_outputs(wanted->sweep, wanted->context,
-                                                   [this, id, wanted](const LostOutputs& lost) {
-                                                     tell_preview(id, *wanted, lost);
-                                                   });
-                     });
+  coordinator_.judge_for_preview(
+      wanted->sweep, wanted->context, [this, id, wanted](FoundVerdict found) {
+        wanted->found = std::move(found);
+        recognize_earlier_runs(coordinator_.world(), wanted->context, wanted->sweep);
+        coordinator_.survey_outputs(
+            wanted->sweep, wanted->context,
+            [this, id, wanted](const LostOutputs& lost) { tell_preview(id, *wanted, lost); });
+      });
 }
 
 void Server::tell_preview(std::uint64_t id, const Previewed& wanted, const LostOutputs& lost) {

@@ -8,11 +8,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "coordinator/added_rows.h"
 #include "coordinator/earlier_success.h"
 #include "coordinator/selector.h"
+#include "coordinator/simulated_sweep.h"
 #include "spec/identity.h"
 #include "spec/placeholders.h"
 #include "spec/run_name.h"
@@ -69,6 +71,7 @@ class Planner {
   void drop_unlisted();
   void remember_successes();
   void tell_older();
+  void supersede();
   void tell_other_results(const std::string& root, const std::string& name);
   std::size_t most_rows() const;
   Result<bool> adds();
@@ -84,6 +87,7 @@ class Planner {
   SweepId moved_;
   const LostOutputs& lost_;
   const Sweep* known_ = nullptr;
+  std::optional<row::Meta> superseded_ = {};  // what forgets the simulated one
   SubmitPlan out_;
   JobId next_job_;
   std::vector<std::string> columns_;
@@ -193,12 +197,23 @@ void Planner::tell_other_results(const std::string& root, const std::string& nam
   for (const SweepId id : world_.sweeps_named(name)) {
     const Sweep* other = world_.sweep(id);
     if (other == nullptr || other->spec.file != file_.file) continue;
+    if (is_superseded(world_, *other, context_)) continue;  // it has none
     out_.reply.warnings.push_back(
         fmt::format("this file also has results in {}, as sweep {}@{}; the new sweep has its "
                     "results in {}. To continue the earlier one: --out {}",
                     other->root, name, id.value, root, other->root));
     return;
   }
+}
+
+/// What was only simulated is not there: the sweep is a new one.
+void Planner::supersede() {
+  superseded_ = World::cleaned_row(known_->id, "");
+  out_.reply.warnings.push_back(
+      fmt::format("sweep {} was only simulated before (--engine fake): nothing of it is kept, and "
+                  "its jobs run now",
+                  known_->name));
+  known_ = nullptr;
 }
 
 /// Whether it is a done job that is made again.
@@ -318,7 +333,7 @@ void Planner::remember_successes() {
 
 /// Of a sweep that nothing is known of, with the environment that is stored with it.
 std::size_t Planner::most_rows() const {
-  std::size_t rows = 2 + file_.runs.size() + file_.limits.size();
+  std::size_t rows = 2 + (superseded_ ? 1 : 0) + file_.runs.size() + file_.limits.size();
   for (const StepSpec& step : file_.steps) rows += step.once ? 1 : file_.runs.size();
   return rows;
 }
@@ -390,6 +405,7 @@ Result<SubmitPlan> Planner::plan() {
   spec.runs.clear();
   if (context_.unique_name) spec.name = unique_name(world_, root, spec.name);
   known_ = world_.sweep(moved_ ? moved_ : world_.sweep_at(root, spec.name));
+  if (known_ != nullptr && is_superseded(world_, *known_, context_)) supersede();
   out_.is_new = known_ == nullptr;
   Result<bool> may_add = adds();
   if (!may_add) return std::move(may_add).error();
@@ -414,6 +430,7 @@ Result<SubmitPlan> Planner::plan() {
                                  .spec = to_wire(spec),
                                  .submit = to_text({.context = context_, .unlisted_runs = gone}),
                                  .at = now_};
+  if (superseded_) out_.rows.push_back(*std::move(superseded_));
   for (std::size_t step : needs_first(file_.steps)) plan_step(step);
   drop_unlisted();
   remember_successes();
@@ -457,8 +474,7 @@ Remembered with_remembered(const World& world, const SweepSpec& sweep, SubmitCon
   const auto inherits = [&](const char* option) {
     return std::find(now.inherit.begin(), now.inherit.end(), option) != now.inherit.end();
   };
-  const SweepId same = moved ? moved : world.sweep_at(output_root(sweep), sweep.name);
-  const Sweep* known = now.unique_name ? nullptr : world.sweep(same);
+  const Sweep* known = known_sweep(world, sweep, now, moved);
   if (known == nullptr || now.inherit.empty()) return out;
   const SubmitContext& before = known->context;
   if (inherits("on") && before.engine == kSlurm && now.engine == "local") {

@@ -13,6 +13,7 @@
 #include "coordinator/earlier_runs.h"
 #include "coordinator/mps_daemons.h"
 #include "coordinator/readiness.h"
+#include "coordinator/simulated_sweep.h"
 #include "coordinator/submit_folders.h"
 #include "spec/start_size.h"
 
@@ -155,6 +156,10 @@ Result<void> Coordinator::check_place(const SweepSpec& sweep, const SubmitContex
 Result<SubmitPlan> Coordinator::plan_checked(const SweepSpec& sweep, const SubmitContext& context,
                                              SweepId moved, const LostOutputs& lost) {
   if (Result<void> fits = check_fits(sweep, context); !fits) return std::move(fits).error();
+  if (const Sweep* known = known_sweep(*parts_.world, sweep, context, moved)) {
+    if (Result<void> may = check_simulation(*parts_.world, *known, context); !may)
+      return std::move(may).error();
+  }
   if (Result<void> may = check_place(sweep, context); !may) return std::move(may).error();
   if (Result<void> may = check_starts(sweep); !may) return std::move(may).error();
   return plan_submit(*parts_.world, sweep, context, parts_.clock->now(), moved, lost);
@@ -175,7 +180,6 @@ void Coordinator::survey_outputs(const SweepSpec& file, const SubmitContext& con
 void Coordinator::run_submits() {
   if (submitting_ || submits_.empty() || !parts_.gpus->discovered()) return;
   if (!submits_.front().has_root) return settle_root();
-  if (!submits_.front().has_looked) return look_for_results();
   auto archived = archived_for(submits_.front().sweep, submits_.front().context);
   if (!archived.empty()) {
     submitting_ = true;
@@ -184,6 +188,7 @@ void Coordinator::run_submits() {
       if (!fetched) refuse_submit(std::move(fetched).error());  // else the next turn goes on
     });
   }
+  if (!submits_.front().has_looked) return look_for_results();
   if (PendingSubmit& next = submits_.front(); !next.lost) {
     submitting_ = true;
     survey_outputs(next.sweep, next.context, [this](LostOutputs lost) {
@@ -228,18 +233,23 @@ void Coordinator::run_submits() {
   submitting_ = true;
   if (!plan->is_new) frozen_ = plan->sweep;
   const JobId first_new = parts_.world->next_job_id();
+  const Sweep* before = known_sweep(*parts_.world, pending.sweep, pending.context, pending.moved);
+  const bool is_replaced =
+      before != nullptr && is_superseded(*parts_.world, *before, pending.context);
+  const SweepId superseded = is_replaced ? before->id : SweepId{};
   Batch rows = std::move(plan->rows);
   const Sweep* known = parts_.world->sweep(plan->sweep);
   // An executor of another program that goes on with a sweep; not one whose calls wait.
   const bool takes_root = !plan->adds || known == nullptr || known->open == 0;
   parts_.journal->commit_first(
-      std::move(rows), [this, sweep = plan->sweep, adds = plan->adds, takes_root, first_new,
-                        reply = std::move(plan->reply),
+      std::move(rows), [this, sweep = plan->sweep, superseded, adds = plan->adds, takes_root,
+                        first_new, reply = std::move(plan->reply),
                         done = std::move(pending.done)](const Result<void>& stored) mutable {
         submitting_ = false;
         frozen_ = {};
         if (stored) {
           rest_.insert(sweep);  // nothing of it may have to run
+          if (superseded) breaker_.forget(superseded);
           planner_->forget(sweep);
           if (takes_root) planner_->forget_root(*parts_.world->sweep(sweep));
           // What is only added is no word of a person on what has failed before.
@@ -265,7 +275,10 @@ void Coordinator::run_submits() {
 
 /// A new sweep, in whose folder results of others may lie.
 bool Coordinator::may_find_results(const SweepSpec& file, const SubmitContext& context) const {
-  const bool is_known = static_cast<bool>(parts_.world->sweep_at(output_root(file), file.name));
+  const World& world = *parts_.world;
+  const SweepId same = world.sweep_at(output_root(file), file.name);
+  const Sweep* known = world.sweep(same);
+  const bool is_known = same && (known == nullptr || !is_superseded(world, *known, context));
   const bool may_run_again = context.rerun || context.add || context.unique_name;
   const bool is_found_anyway = context.engine == kSlurm;  // its folders tell what has ended
   return !is_known && !may_run_again && !is_found_anyway;

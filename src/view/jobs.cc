@@ -35,6 +35,19 @@ std::string reason_cell(const JobSnapshot& job) {
   return text;
 }
 
+std::string_view after_first_line(std::string_view text) {
+  const std::size_t end = text.find('\n');
+  return end == std::string_view::npos ? std::string_view() : text.substr(end + 1);
+}
+
+std::string indented(std::string_view lines) {
+  std::string out;
+  for (; !lines.empty(); lines = after_first_line(lines)) {
+    out += fmt::format("    {}\n", safe_line(lines.substr(0, lines.find('\n'))));
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string short_name_of(const JobSnapshot& job) {
@@ -109,21 +122,18 @@ std::string why_text(const std::vector<Why>& jobs, const Style& style) {
   std::string out;
   std::size_t done = 0;
   std::set<std::string> sweeps;
+  std::string_view of_done;  // what is to be known of each of them
   for (const Why& job : jobs) {
     if (job.state == "done" && jobs.size() > 1) {
+      const std::string_view more = after_first_line(job.why);
+      of_done = done == 0 || more == of_done ? more : std::string_view();
       ++done;
       sweeps.insert(job.name.substr(0, job.name.find('/')));
       continue;
     }
     out += fmt::format("{} {}: {}\n", job.id, safe_line(job.name),
                        paint(style, tone_of_state(job.state), safe_line(job.state)));
-    std::string_view rest = job.why;
-    while (!rest.empty()) {
-      const std::size_t end = rest.find('\n');
-      out += fmt::format("    {}\n", safe_line(rest.substr(0, end)));
-      if (end == std::string_view::npos) break;
-      rest.remove_prefix(end + 1);
-    }
+    out += indented(job.why);
     if (!job.last_line.empty()) {
       out += fmt::format("    last line of its log: {}\n    whole log: pergpu logs {}\n",
                          safe_line(job.last_line), job.id);
@@ -135,6 +145,7 @@ std::string why_text(const std::vector<Why>& jobs, const Style& style) {
     out += done == 1 ? fmt::format("1 job of {} is done\n", of)
                      : fmt::format("{} jobs of {} are done\n", done, of);
   }
+  out += indented(of_done);
   return out;
 }
 

@@ -148,4 +148,11 @@ std::string counts_text(const std::map<std::string, std::int64_t>& counts, const
   return out.empty() ? "no jobs" : out;
 }
 
+std::string sweep_text(const SweepSnapshot& sweep,
+                       const std::map<std::string, std::int64_t>& counts, const Style& style) {
+  std::string out = fmt::format("{}: {}", safe_line(sweep.name), counts_text(counts, style));
+  for (const std::string& warning : sweep.warnings) out += "; " + safe_line(warning);
+  return out;
+}
+
 }  // namespace pergpu::view

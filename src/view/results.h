@@ -26,6 +26,10 @@ std::string failures(const SweepSnapshot& sweep, const std::vector<JobSnapshot>&
 
 /// "12 done, 1 failed, 3 queued", each count with its word; "no jobs".
 std::string counts_text(const std::map<std::string, std::int64_t>& counts, const Style& style);
+/// "thirteen: 12 done, 1 failed", and what is to be known of the sweep: "; simulated (…)".
+std::string sweep_text(const SweepSnapshot& sweep,
+                       const std::map<std::string, std::int64_t>& counts, const Style& style);
+
 /// The jobs that were done and left processes running, which were ended, at most `limit` of them;
 /// "": there are none.
 std::string left_running(const SweepSnapshot& sweep, const std::vector<JobSnapshot>& jobs,

@@ -120,8 +120,7 @@ std::string expected_end(const Followed& followed, std::int64_t now_ns, const St
 
 std::string headline(const Followed& followed, std::int64_t now_ns, const Style& style) {
   const auto& counts = followed.counts.empty() ? followed.sweep.counts : followed.counts;
-  std::string text =
-      fmt::format("{}: {}", safe_line(followed.sweep.name), counts_text(counts, style));
+  std::string text = sweep_text(followed.sweep, counts, style);
   const std::string end = expected_end(followed, now_ns, style);
   return end.empty() ? text : text + ", " + end;
 }

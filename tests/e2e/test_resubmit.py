@@ -173,3 +173,21 @@ def test_a_repeated_sweep_starts_its_longest_job_first(home):
     home.submit(text, "--lanes", 1, "--rerun")
     assert home.wait() == 0
     assert home.stamps.of("start") == [1, 2, 3, 3, 2, 1]
+
+
+def test_a_simulated_sweep_says_so_and_then_runs_for_real(home):
+    path = home.file("sim.toml", grid("train", 2, "command = ['stamp']\nfake = {duration = '5ms'}"))
+    simulate = ("run", path, "--lanes", 2, "--engine", "fake")
+    assert "sim: 2 done; simulated" in home.run(*simulate).stdout
+    for looks in (["ps", "-a"], ["show", "sim/0/train"], ["why", "sim/0/train"], ["why", "sim"]):
+        assert "simulated" in home.run(*looks).stdout
+    assert home.stamps.count("start") == 0
+    home.kill_coordinator()
+    for how in (["--dry-run"], []):
+        told = home.run("run", path, "--lanes", 2, *how)
+        assert "sim was only simulated before" in told.stderr and "2 new" in told.stderr
+    assert told.stdout.endswith("sim: 2 done\n") and home.stamps.count("start") == 2
+    assert "simulated" not in home.run("ps", "-a").stdout
+    refused = home.run(*simulate, code=2).stderr
+    assert "sim has real jobs" in refused and "another name" in refused
+    assert home.states("sim") == {"00-i=0/train": "done", "01-i=1/train": "done"}

@@ -118,6 +118,8 @@ TEST(StatusView, CountsFollowTheJobs) {
   followed.take(old);
   followed.sweep.remaining_s.reset();
   EXPECT_EQ(headline(followed, kNow, Style{}), "thirteen: 1 done");
+  followed.sweep.warnings = {"simulated"};
+  EXPECT_EQ(headline(followed, kNow, Style{}), "thirteen: 1 done; simulated");
   EXPECT_EQ(status_lines(followed, kNow, Style{})[1], "gpu0   -");
 }
 

@@ -218,6 +218,10 @@ TEST(WhyText, DoneJobsAreCountedUnlessOneIsAskedFor) {
   EXPECT_EQ(why_text({done, done}, Style{}), "2 jobs of sweep t are done\n");
   const Why other = {.id = 3, .name = "u/00/train", .state = "done", .why = "done"};
   EXPECT_EQ(why_text({done, other}, Style{}), "2 jobs of 2 sweeps are done\n");
+  const Why simulated = {.id = 3, .name = "t/02/train", .state = "done", .why = "done\nwarning: w"};
+  EXPECT_EQ(why_text({simulated, simulated}, Style{}),
+            "2 jobs of sweep t are done\n    warning: w\n");
+  EXPECT_EQ(why_text({done, simulated}, Style{}), "2 jobs of sweep t are done\n");
 }
 
 TEST(GpusTable, ForeignProcessesAreNamed) {
