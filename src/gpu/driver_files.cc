@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <charconv>
 
+#include "ascii.h"
 #include "gpu/nvml.h"
 #include "os/fd.h"
 #include "os/file.h"
@@ -20,8 +21,6 @@ namespace {
 constexpr std::size_t kSmallFile = 64u << 10;
 constexpr std::size_t kLongestLog = 32u << 20;
 constexpr std::size_t kLongestRecord = 16u << 10;  // the kernel's are at most half of that
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// "550.54.15"
 bool is_version(std::string_view word) {

@@ -15,6 +15,7 @@
 #include <set>
 #include <tuple>
 
+#include "ascii.h"
 #include "number.h"
 #include "os/file.h"
 
@@ -25,20 +26,14 @@ namespace {
 constexpr std::size_t kLongest = 64u << 10;
 constexpr std::size_t kMaxClients = 4096;
 constexpr std::string_view kDevices = "/dev/";
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const std::size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) + 1 - first);
-}
+constexpr std::string_view kLineBlanks = " \t\r";
 
 /// "544428 KiB", "22 MiB", "0".
 std::optional<std::uint64_t> bytes_in(std::string_view text) {
   const std::size_t space = std::min(text.find_first_of(" \t"), text.size());
   const std::optional<std::uint64_t> value = whole_number<std::uint64_t>(text.substr(0, space));
   if (!value) return std::nullopt;
-  const std::string_view unit = trimmed(text.substr(space));
+  const std::string_view unit = trimmed(text.substr(space), kLineBlanks);
   unsigned shift = 0;
   if (unit == "KiB") {
     shift = 10;
@@ -89,7 +84,7 @@ std::optional<DrmClient> drm_client_in(std::string_view fdinfo) {
     const std::size_t colon = line.find(':');
     if (colon == std::string_view::npos) continue;
     const std::string_view key = line.substr(0, colon);
-    const std::string_view value = trimmed(line.substr(colon + 1));
+    const std::string_view value = trimmed(line.substr(colon + 1), kLineBlanks);
     if (key == "drm-driver") client.driver = value;
     if (key == "drm-pdev") client.pci = value;
     if (key == "drm-client-id") id = whole_number<std::uint64_t>(value);

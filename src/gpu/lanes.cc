@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "ascii.h"
 #include "job/gpu_slot.h"
 #include "number.h"
 
@@ -19,12 +20,6 @@ std::string lower(std::string_view text) {
     return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
   });
   return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
 }
 
 /// Of "3" or "0:2".

@@ -8,6 +8,7 @@
 #include <csignal>
 #include <set>
 
+#include "ascii.h"
 #include "job/log_lines.h"
 #include "job/quoted.h"
 #include "job/traceback.h"
@@ -23,10 +24,6 @@ constexpr std::size_t kMostLines = 500;  // with all those that are not plain
 constexpr int kOfEmptyMessage = 30;      // "ImportError: ", and the message below
 constexpr int kMostNotes = 10;           // lines that were added to an exception (PEP 678)
 
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 /// It says itself that the program goes on, or that it is no more than a warning.
 bool says_handled(std::string_view line) {
   std::string low(line);
@@ -38,7 +35,7 @@ bool says_handled(std::string_view line) {
   for (const std::string_view words :
        {"retrying", "will retry", "trying again", "trying a ", "falling back", "skipping",
         "skipped", "ignoring", "reducing", "halving", "continuing", "recovered", "not a failure"}) {
-    if (has(low, words)) return true;
+    if (contains(low, words)) return true;
   }
   const std::size_t at = low.find("trying ");
   return at != low.npos && at + 7 < low.size() && low[at + 7] >= '0' && low[at + 7] <= '9';
@@ -47,10 +44,10 @@ bool says_handled(std::string_view line) {
 /// A list of JAX's devices has no such place: the traceback shows the line of the program, and from
 /// Python 3.11 on marks below it.  (Which list another program means, its line does not say.)
 bool indexes_devices(const std::vector<LogLine>& lines, std::size_t at) {
-  if (!trim(lines[at].text).starts_with("IndexError: list index out of range")) return false;
+  if (!trimmed(lines[at].text).starts_with("IndexError: list index out of range")) return false;
   for (std::size_t above = at; above > 0 && above + 2 > at;) {
     const std::string_view source = lines[--above].text;
-    if (has(source, "jax.devices(") || has(source, "jax.local_devices(")) return true;
+    if (contains(source, "jax.devices(") || contains(source, "jax.local_devices(")) return true;
     if (source.find_first_not_of(" ~^") != std::string_view::npos) return false;
   }
   return false;
@@ -76,8 +73,8 @@ bool names_a_return(std::string_view line) {
 }
 
 bool says_not_found(std::string_view line) {
-  return has(line, "No such file or directory") || has(line, "not found") ||
-         has(line, "bad interpreter");
+  return contains(line, "No such file or directory") || contains(line, "not found") ||
+         contains(line, "bad interpreter");
 }
 
 constexpr FailureRow kWindowsLines = {"\\r: No such file or directory", Sign::Shell,
@@ -112,7 +109,7 @@ const FailureRow* row_of_exception(std::string_view name, std::string_view line)
 /// "CUDA kernel: out of memory (5 GiB)", not "GPU ran out of memory story".
 bool looks_like_error(std::string_view words, std::string_view line) {
   // JSON and `level=fatal msg="…"` quote what they say.
-  const bool is_structured = line.starts_with('{') || has(line, "=\"");
+  const bool is_structured = line.starts_with('{') || contains(line, "=\"");
   const std::string said = is_structured ? std::string(line) : without_quoted(line);
   if (!matches_text(words, said)) return false;
   std::string low = said;
@@ -120,12 +117,12 @@ bool looks_like_error(std::string_view words, std::string_view line) {
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   for (const std::string_view sign : {"error", "fail", "fatal", "exception", "abort", "panic",
                                       "unable", "could not", "cannot", "can't", "couldn't"}) {
-    if (has(low, sign)) return true;
+    if (contains(low, sign)) return true;
   }
   std::string_view last = words.substr(words.rfind('*') + 1);
   if (last.starts_with('^')) last.remove_prefix(1);
   const std::size_t end = said.rfind(last) + last.size();
-  const std::string_view after = trim(std::string_view(said).substr(end));
+  const std::string_view after = trimmed(std::string_view(said).substr(end));
   return after.empty() || std::string_view(".,:;!()[]-").find(after.front()) != after.npos;
 }
 
@@ -145,7 +142,7 @@ constexpr std::array<std::string_view, 7> kCollateral = {"Connection closed by p
 /// What the other processes of a distributed program print when one of them has gone.
 bool is_collateral(const PythonError& error) {
   return std::any_of(kCollateral.begin(), kCollateral.end(),
-                     [&](std::string_view words) { return has(error.line, words); });
+                     [&](std::string_view words) { return contains(error.line, words); });
 }
 
 /// A program ends itself by these, in words of its own; others are sent to it.
@@ -278,9 +275,9 @@ class EndOfLog {
 
   /// "Error in f() :", and the message below.
   std::string with_message(std::size_t i) const {
-    std::string out(trim(lines_[i].text));
+    std::string out(trimmed(lines_[i].text));
     if (!out.ends_with(':') || i + 1 == lines_.size()) return out;
-    return out + " " + std::string(trim(lines_[i + 1].text));
+    return out + " " + std::string(trimmed(lines_[i + 1].text));
   }
 
   /// Go: the line of a function stands above the one of its place.
@@ -312,7 +309,7 @@ class EndOfLog {
     // A file server that doesn't answer has the program: another start may find it.
     const bool is_of_machine = row != nullptr && outlives_wrapping(row->sign);
     if (is_missing_program() && !is_of_machine) {
-      if (const FailureRow* shell = row_of_text(trim(line), shell_rows())) return shell;
+      if (const FailureRow* shell = row_of_text(trimmed(line), shell_rows())) return shell;
     }
     if (row != nullptr && row->is_common && !looks_like_error(row->words, line)) return nullptr;
     return row != nullptr && row->sign != Sign::Child ? row : nullptr;
@@ -352,7 +349,8 @@ class EndOfLog {
   /// make exits with 2, whatever its program said.
   std::optional<OutcomeClass> by_make() const {
     if (question_.exit_code != 2 || lines_.empty()) return std::nullopt;
-    const bool is_make = lines_.back().text.starts_with("make") && has(lines_.back().text, "***");
+    const bool is_make =
+        lines_.back().text.starts_with("make") && contains(lines_.back().text, "***");
     return is_make ? std::optional(OutcomeClass::Exit) : std::nullopt;
   }
 
@@ -431,7 +429,7 @@ class EndOfLog {
   std::string root_cause_rank(const PythonError& parent) const {
     bool is_below = false;
     for (std::size_t i = parent.last; i < lines_.size(); ++i) {
-      const std::string_view line = trim(lines_[i].text);
+      const std::string_view line = trimmed(lines_[i].text);
       is_below = is_below || line.starts_with("Root Cause");
       if (!is_below || !line.starts_with("rank")) continue;
       const std::size_t at = line.find_first_of("0123456789");
@@ -453,7 +451,7 @@ class EndOfLog {
     }
     std::string_view below;
     for (std::size_t i = error.last + 1; i < lines_.size() && i < error.last + 30; ++i) {
-      const std::string_view text = trim(lines_[i].text);
+      const std::string_view text = trimmed(lines_[i].text);
       if (text.empty() || lines_[i].tag != error.tag) continue;
       const std::string_view name = exception_name(text);
       if (name.ends_with("Error") || name.ends_with("Exception")) {
@@ -463,7 +461,7 @@ class EndOfLog {
       if (below.empty() && kinds_[i] != LineKind::Trailer) below = text;
     }
     if (below.empty()) return out;
-    return std::string(trim(out)) + " " + std::string(below);
+    return std::string(trimmed(out)) + " " + std::string(below);
   }
 
   /// Exit code 2: what the program has to say about how it was called.
@@ -473,7 +471,8 @@ class EndOfLog {
     for (std::size_t i = lines_.size(); i-- > 0 && plain <= kAfterWords;) {
       const std::string_view line = lines_[i].text;
       if (kinds_[i] == LineKind::Trailer) continue;
-      if (has(line, "error:") || has(line, "Error:") || has(line, "can't open file")) {
+      if (contains(line, "error:") || contains(line, "Error:") ||
+          contains(line, "can't open file")) {
         return LogVerdict{.line = quotable(line)};
       }
       if (kinds_[i] == LineKind::Plain) ++plain;
@@ -512,7 +511,7 @@ class EndOfLog {
         break;
       case Sign::Shell:
         out.cls = OutcomeClass::UserError;
-        if (has(line, "source: not found")) out.meaning = kNoSource;
+        if (contains(line, "source: not found")) out.meaning = kNoSource;
         if (&row == &kWindowsLines) out.meaning = kWindowsMeaning;
         break;
       case Sign::Outage:
@@ -548,7 +547,7 @@ std::optional<LogVerdict> by_own_rule(const LogQuestion& question) {
     const std::string_view line = before == text.npos ? text : text.substr(before + 1);
     const std::string plain = without_escapes(line);
     for (const FailureRule& rule : question.own) {
-      if (!has(line, rule.match) && !has(plain, rule.match)) continue;
+      if (!contains(line, rule.match) && !contains(plain, rule.match)) continue;
       return LogVerdict{.cls = rule.cls, .line = quotable(plain), .is_own = true};
     }
     text.remove_suffix(line.size());
@@ -560,7 +559,7 @@ std::optional<LogVerdict> by_own_rule(const LogQuestion& question) {
 
 std::string quotable(std::string_view line) {
   constexpr std::size_t kLongest = 200;
-  std::string out(trim(line));
+  std::string out(trimmed(line));
   std::erase_if(out, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
   if (out.size() <= kLongest) return out;
   std::size_t end = kLongest;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 
+#include "ascii.h"
 #include "job/failures.h"
 #include "job/quoted.h"
 #include "job/traceback.h"
@@ -12,11 +13,7 @@ namespace {
 
 constexpr std::string_view kValue = "#";
 
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_word(char c) {
-  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || is_digit(c) || c == '_' ||
-         static_cast<unsigned char>(c) >= 0x80;
-}
+bool is_word(char c) { return is_name_char(c) || static_cast<unsigned char>(c) >= 0x80; }
 
 // Their messages name what is missing, in words of the program.
 constexpr std::array<std::string_view, 10> kNamesMissing = {

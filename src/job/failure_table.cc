@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 
+#include "ascii.h"
+
 namespace pergpu {
 namespace {
 
@@ -359,8 +361,6 @@ constexpr FailureRow kShells[] = {
     {"^env: ", Shell, "env"},
 };
 // clang-format on
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// How `part`, in which # is a number from 1 on, stands at `at`: its end; npos: it does not.
 std::size_t end_of_part(std::string_view part, std::string_view line, std::size_t at) {

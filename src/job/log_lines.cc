@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <array>
 
+#include "ascii.h"
+
 namespace pergpu {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
-bool is_word(char c) { return is_digit(c) || is_letter(c) || c == '_'; }
 
 /// Reads `form` at the front of `text`; returns how many bytes it took, 0 if it is not there.
 ///
@@ -33,7 +31,7 @@ std::size_t match_front(std::string_view text, std::string_view form) {
     } else if (form[f] == '#') {
       found = take(is_digit);
     } else if (form[f] == '&') {
-      found = take([](char c) { return is_word(c) || c == '.' || c == '-' || c == '/'; });
+      found = take([](char c) { return is_name_char(c) || c == '.' || c == '-' || c == '/'; });
     } else if (form[f] == '~') {
       take([](char c) { return c == ' '; });
     } else if (form[f] == '*') {
@@ -127,7 +125,7 @@ LogLine line_of(std::string_view raw, bool is_padded) {
   constexpr int kMostPrefixes = 4;
   for (int i = 0; i < kMostPrefixes; ++i) {
     if (const std::size_t tag = tag_front(rest)) {
-      line.tag += trim(rest.substr(0, tag));
+      line.tag += trimmed(rest.substr(0, tag));
       rest.remove_prefix(tag);
     } else if (const std::size_t time = time_front(rest)) {
       rest.remove_prefix(time);
@@ -139,24 +137,20 @@ LogLine line_of(std::string_view raw, bool is_padded) {
   return line;
 }
 
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 bool is_progress_bar(std::string_view text) {
-  return has(text, "it/s") || has(text, "s/it") || has(text, "%|") || has(text, "?B/s") ||
-         has(text, "━━");
+  return contains(text, "it/s") || contains(text, "s/it") || contains(text, "%|") ||
+         contains(text, "?B/s") || contains(text, "━━");
 }
 
 /// What may stand before "epoch 3": nothing, a level or a name of a logger, "Starting".
 bool opens_progress(std::string_view before) {
   constexpr std::size_t kLongest = 60;
-  before = trim(before);
+  before = trimmed(before);
   if (before.size() > kLongest) return false;
   for (const std::string_view word :
        {"train", "training", "starting", "start of", "end of", "finished", "eval"}) {
     if (!before.ends_with(word)) continue;
-    before = trim(before.substr(0, before.size() - word.size()));
+    before = trimmed(before.substr(0, before.size() - word.size()));
     break;
   }
   if (before.empty()) return true;
@@ -171,13 +165,13 @@ bool counts_progress(std::string_view text) {
                  [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   // "Error: step 3 failed", "NaN: epoch 3": the end of it.
   for (const std::string_view bad : {"error", "fail", "nan"}) {
-    if (has(low, bad)) return false;
+    if (contains(low, bad)) return false;
   }
   const bool is_json = low.starts_with("{");  // {'loss': 0.5, 'epoch': 1.0}
   const std::string_view between = is_json ? " :='\"" : " :=[";
   for (const std::string_view word : {"epoch", "step", "iter", "iteration", "batch"}) {
     for (std::size_t at = low.find(word); at != std::string::npos; at = low.find(word, at + 1)) {
-      if (at > 0 && is_word(low[at - 1])) continue;
+      if (at > 0 && is_name_char(low[at - 1])) continue;
       const std::size_t end = at + word.size();
       const std::size_t number = std::min(low.find_first_not_of(between, end), low.size());
       const bool has_number =
@@ -222,12 +216,12 @@ bool is_glog(std::string_view text) {
 }
 
 bool is_trailer(std::string_view text) {
-  if (has(text, "fork: ")) return false;  // make couldn't start its first program
+  if (contains(text, "fork: ")) return false;  // make couldn't start its first program
   if (std::any_of(kTrailers.begin(), kTrailers.end(),
                   [&](std::string_view front) { return text.starts_with(front); })) {
     return true;
   }
-  return is_rule(text) || is_glog(text) || has(text, "multiprocessing/resource_tracker.py");
+  return is_rule(text) || is_glog(text) || contains(text, "multiprocessing/resource_tracker.py");
 }
 
 bool is_detail(std::string_view text) {
@@ -245,12 +239,6 @@ bool is_matlab_frame(std::string_view text) {
   const std::size_t at = text.find(kPlace);
   return at != text.npos && match_front(text.substr(at + kPlace.size()), "#)") > 0 &&
          text.starts_with("Error in ");
-}
-
-std::string_view trim(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
 std::string without_escapes(std::string_view text) {
@@ -300,7 +288,7 @@ void take_tags_of_headers(std::vector<LogLine>& lines) {
   for (LogLine& line : lines) {
     for (const std::string& tag : tags) {
       if (!line.text.starts_with(tag)) continue;
-      line.tag += trim(tag);
+      line.tag += trimmed(tag);
       line.text.erase(0, tag.size());
       break;
     }
@@ -365,7 +353,7 @@ std::vector<LogLine> log_lines(std::string_view raw_tail) {
 }
 
 LineKind kind_of(std::string_view text) {
-  if (trim(text).empty()) return LineKind::Blank;
+  if (trimmed(text).empty()) return LineKind::Blank;
   if (is_progress_bar(text) || is_trailer(text)) return LineKind::Trailer;
   if (counts_progress(text)) return LineKind::Progress;
   if (is_detail(text)) return LineKind::Detail;

@@ -36,6 +36,4 @@ LineKind kind_of(std::string_view text);
 /// "Error in train (line 3)", below the message of MATLAB's that it belongs to.
 bool is_matlab_frame(std::string_view text);
 
-std::string_view trim(std::string_view text);
-
 }  // namespace pergpu

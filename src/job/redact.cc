@@ -6,6 +6,8 @@
 #include <array>
 #include <cstddef>
 
+#include "ascii.h"
+
 namespace pergpu {
 namespace {
 
@@ -16,10 +18,6 @@ constexpr std::array<std::string_view, 15> kSecretWords = {
 constexpr std::array<std::string_view, 5> kSecretStems = {"password", "passphrase", "passwd",
                                                           "secret", "credential"};
 
-bool is_upper(char c) { return c >= 'A' && c <= 'Z'; }
-bool is_lower(char c) { return c >= 'a' && c <= 'z'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
-bool is_letter(char c) { return is_upper(c) || is_lower(c); }
 /// Of a name: "--db.api-key", "+auth.token", "X-Api-Key", "HF_TOKEN".
 bool is_of_name(char c) {
   return is_letter(c) || is_digit(c) || c == '_' || c == '-' || c == '.' || c == '+' || c == '/';

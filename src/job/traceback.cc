@@ -6,18 +6,13 @@
 #include <algorithm>
 #include <map>
 
+#include "ascii.h"
+
 namespace pergpu {
 namespace {
 
 constexpr std::string_view kHeader = "Traceback (most recent call last)";
 constexpr std::size_t kMostForeign = 5;  // lines of others amid the frames
-
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::size_t indent_of(std::string_view text) {
   return std::min(text.find_first_not_of(" \t"), text.size());
@@ -36,10 +31,10 @@ bool is_box_line(std::string_view text) {
 std::string_view inside_box(std::string_view text) {
   for (const std::string_view edge : {"│", "|"}) {
     if (text.starts_with(edge)) text.remove_prefix(edge.size());
-    text = trim(text);
+    text = trimmed(text);
     if (text.ends_with(edge)) text.remove_suffix(edge.size());
   }
-  return trim(text);
+  return trimmed(text);
 }
 
 /// What is printed before a traceback that ends nothing.
@@ -51,7 +46,7 @@ bool is_aside(std::string_view text) {
 
 bool is_of_logger(std::string_view text) {
   for (const std::string_view level : {"ERROR", "CRITICAL", "FATAL", "WARNING", "[error"}) {
-    if (has(text, level)) return true;
+    if (contains(text, level)) return true;
   }
   return false;
 }
@@ -98,7 +93,8 @@ class Reader {
       return;
     }
     if (in_group_) end_group();
-    if (has(text, "+ Exception Group Traceback (most recent call last)")) return begin_group(i);
+    if (contains(text, "+ Exception Group Traceback (most recent call last)"))
+      return begin_group(i);
     if (const std::size_t at = text.find(kHeader); at != text.npos) {
       begin(i, at);
     } else if (is_open_) {
@@ -106,7 +102,7 @@ class Reader {
     } else {
       read_outside(i);
     }
-    if (!trim(text).empty()) {
+    if (!trimmed(text).empty()) {
       before_that_ = before_;
       before_ = i;
     }
@@ -146,16 +142,16 @@ class Reader {
     is_open_ = true;
     foreign_ = 0;
     frames_at_ = kNone;
-    is_boxed_ = is_box_line(text.substr(0, at)) || has(text.substr(0, at), "─");
+    is_boxed_ = is_box_line(text.substr(0, at)) || contains(text.substr(0, at), "─");
     is_past_box_ = false;
-    const std::string_view front = trim(text.substr(0, at));
+    const std::string_view front = trimmed(text.substr(0, at));
     const bool is_notebook = at > front.size() + 1 && exception_name(front) == front;
     notebook_name_ = is_notebook ? std::string(front) : std::string();
   }
 
   void read_block(std::size_t i) {
     const std::string_view text = lines_[i].text;
-    const std::string_view inner = trim(text);
+    const std::string_view inner = trimmed(text);
     if (inner.empty()) return;
     if (is_boxed_ && is_box_line(text)) {
       is_past_box_ = begins_with_any(text, {"╰", "└", "+-"});
@@ -181,7 +177,7 @@ class Reader {
   }
 
   void close(std::size_t i) {
-    const std::string_view inner = trim(lines_[i].text);
+    const std::string_view inner = trimmed(lines_[i].text);
     open_.name = std::string(exception_name(inner));
     open_.line = std::string(inner);
     open_.last = i;
@@ -193,13 +189,13 @@ class Reader {
 
   void read_outside(std::size_t i) {
     const std::string_view text = lines_[i].text;
-    const std::string_view inner = trim(text);
+    const std::string_view inner = trimmed(text);
     if (is_rich_group_) read_rich_group(text);
     if (inner.starts_with("During handling of the above exception")) link_ = ChainLink::During;
     if (inner.starts_with("The above exception was the direct cause")) link_ = ChainLink::Cause;
     // A program that does not compile has no traceback of its own: its place, and what is wrong.
     const bool is_place = indent_of(text) == 2 && inner.starts_with("File \"") &&
-                          has(inner, ", line ") && !has(inner, ", in ");
+                          contains(inner, ", line ") && !contains(inner, ", in ");
     if (!is_place) return;
     begin(i, 0);
     is_boxed_ = false;
@@ -208,12 +204,12 @@ class Reader {
 
   /// "╭─── Sub-exception #1 ───╮" and its box.
   void read_rich_group(std::string_view text) {
-    if (has(text, "Sub-exception #")) {
+    if (contains(text, "Sub-exception #")) {
       is_sub_exception_ = true;
       return;
     }
     if (!is_sub_exception_) return;
-    const std::string_view inner = is_box_line(text) ? inside_box(text) : trim(text);
+    const std::string_view inner = is_box_line(text) ? inside_box(text) : trimmed(text);
     if (looks_like_an_exception(exception_name(inner))) {
       out_.back().inner.emplace_back(inner);
       is_sub_exception_ = false;
@@ -298,8 +294,8 @@ std::string_view exception_name(std::string_view line) {
     if (line.substr(at).starts_with("<locals>")) {
       at += std::string_view("<locals>").size();
     } else {
-      if (!is_letter(line[at])) return {};
-      while (at < line.size() && (is_letter(line[at]) || is_digit(line[at]))) ++at;
+      if (!is_name_start(line[at])) return {};
+      while (at < line.size() && is_name_char(line[at])) ++at;
     }
     if (at == line.size() || line[at] != '.') break;
     ++at;

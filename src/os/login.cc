@@ -7,19 +7,14 @@
 #include <map>
 #include <utility>
 
+#include "ascii.h"
 #include "os/file.h"
 
 namespace pergpu::os {
 namespace {
 
-constexpr std::size_t kLongestFile = 1u << 20;
-
-std::string_view trimmed(std::string_view text) {
-  constexpr std::string_view kBlank = " \t\r";
-  const std::size_t first = text.find_first_not_of(kBlank);
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(kBlank) - first + 1);
-}
+constexpr std::size_t kLongestConfig = 1u << 20;
+constexpr std::string_view kLineBlanks = " \t\r";
 
 std::vector<std::string_view> split(std::string_view text, char separator) {
   std::vector<std::string_view> out;
@@ -34,9 +29,9 @@ std::vector<std::string_view> split(std::string_view text, char separator) {
 /// The value when `line` is "name=value".
 std::optional<std::string_view> value_of(std::string_view line, std::string_view name) {
   if (!line.starts_with(name)) return std::nullopt;
-  line = trimmed(line.substr(name.size()));
+  line = trimmed(line.substr(name.size()), kLineBlanks);
   if (!line.starts_with('=')) return std::nullopt;
-  return trimmed(line.substr(1));
+  return trimmed(line.substr(1), kLineBlanks);
 }
 
 std::optional<bool> flag_of(std::string_view text) {
@@ -55,7 +50,7 @@ void extend(std::vector<std::string>& list, std::string_view value) {
 void read_into(std::string_view text, LogoutRules& rules) {
   constexpr std::string_view kKills = "KillUserProcesses";
   for (const std::string_view raw : split(text, '\n')) {
-    const std::string_view line = trimmed(raw);
+    const std::string_view line = trimmed(raw, kLineBlanks);
     if (const auto value = value_of(line, kKills)) {
       if (const std::optional<bool> kills = flag_of(*value)) rules.kills = kills;
     } else if (const auto only = value_of(line, "KillOnlyUsers")) {
@@ -69,9 +64,9 @@ void read_into(std::string_view text, LogoutRules& rules) {
 
 std::optional<bool> commented_in(std::string_view text) {
   for (const std::string_view raw : split(text, '\n')) {
-    const std::string_view line = trimmed(raw);
+    const std::string_view line = trimmed(raw, kLineBlanks);
     if (!line.starts_with('#')) continue;
-    const auto value = value_of(trimmed(line.substr(1)), "KillUserProcesses");
+    const auto value = value_of(trimmed(line.substr(1), kLineBlanks), "KillUserProcesses");
     if (value) return flag_of(*value);
   }
   return std::nullopt;
@@ -100,7 +95,7 @@ LogoutRules read_logout_rules(const std::string& root) {
   std::map<std::string, std::string> drop_ins;  // name -> path
   for (const char* folder : kFolders) {
     const std::string path = root + folder + "/logind.conf";
-    if (Result<std::string> text = read_file(path, kLongestFile)) main = *std::move(text);
+    if (Result<std::string> text = read_file(path, kLongestConfig)) main = *std::move(text);
     const Result<std::vector<std::string>> names = list_dir(path + ".d");
     if (!names) continue;
     for (const std::string& name : *names) {
@@ -109,7 +104,7 @@ LogoutRules read_logout_rules(const std::string& root) {
   }
   std::vector<std::string> others;
   for (const auto& [name, path] : drop_ins) {
-    if (Result<std::string> text = read_file(path, kLongestFile)) {
+    if (Result<std::string> text = read_file(path, kLongestConfig)) {
       others.push_back(*std::move(text));
     }
   }

@@ -13,6 +13,7 @@
 #include <climits>
 #include <utility>
 
+#include "ascii.h"
 #include "os/fd.h"
 #include "os/file.h"
 #include "os/spawn.h"
@@ -42,14 +43,6 @@ std::string in_quotes(std::string_view text) {
     }
   }
   return out + "\"";
-}
-
-std::string trimmed(std::string_view text) {
-  while (!text.empty() && kBlanks.find(text.front()) != std::string_view::npos)
-    text.remove_prefix(1);
-  while (!text.empty() && kBlanks.find(text.back()) != std::string_view::npos)
-    text.remove_suffix(1);
-  return std::string(text);
 }
 
 std::string first_bytes(const std::string& path) {
@@ -88,12 +81,12 @@ std::string access_trouble(const std::string& program, const std::string& path) 
 std::string wanted_by_env(std::string_view argument) {
   const bool is_split = argument.starts_with("-S");
   if (is_split) argument.remove_prefix(2);
-  std::string rest = trimmed(argument);
+  std::string rest(trimmed(argument));
   if (!is_split) return rest;
   while (true) {
     const std::string word = rest.substr(0, rest.find_first_of(kBlanks));
     if (word.find('=') == std::string::npos) return word;
-    rest = trimmed(std::string_view(rest).substr(word.size()));
+    rest = std::string(trimmed(std::string_view(rest).substr(word.size())));
   }
 }
 
@@ -122,7 +115,7 @@ std::string env_trouble(const std::string& program, std::string_view argument,
 
 std::string interpreter_trouble(const std::string& program, std::string_view first_line,
                                 const std::string& cwd, const std::vector<std::string>& env) {
-  std::string line = trimmed(first_line.substr(2));
+  std::string line(trimmed(first_line.substr(2)));
   const std::size_t end = line.find_first_of(kBlanks);
   const std::string interpreter = line.substr(0, end);
   if (interpreter.empty()) return {};
@@ -141,7 +134,7 @@ std::string interpreter_trouble(const std::string& program, std::string_view fir
            " that its first line names is not executable";
   }
   if (last_name(interpreter) != "env" || end == std::string::npos) return {};
-  if (is_from_windows) return missing(trimmed(std::string_view(line).substr(end)));
+  if (is_from_windows) return missing(std::string(trimmed(std::string_view(line).substr(end))));
   return env_trouble(program, std::string_view(line).substr(end + 1), cwd, env);
 }
 

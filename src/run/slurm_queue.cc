@@ -8,6 +8,7 @@
 #include <array>
 #include <optional>
 
+#include "ascii.h"
 #include "number.h"
 
 namespace pergpu::slurm {
@@ -30,12 +31,6 @@ std::string format_of(const std::array<std::string_view, N>& columns) {
     out += (out.empty() ? "" : ",") + std::string(column) + kSeparator;
   }
   return out;
-}
-
-std::string_view trimmed(std::string_view text) {
-  const std::size_t begin = text.find_first_not_of(" \t");
-  if (begin == std::string_view::npos) return {};
-  return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
 std::optional<std::int64_t> number(std::string_view text) {

@@ -3,14 +3,12 @@
 
 #include <algorithm>
 
+#include "ascii.h"
 #include "job/names.h"
 #include "job/redact.h"
 
 namespace pergpu {
 namespace {
-
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::size_t scheme_end(std::string_view url) {
   for (const std::string_view scheme : {"https://", "http://"}) {
@@ -89,10 +87,10 @@ std::string shown(const NotifyChannel& channel) {
 }
 
 std::string variable_of(std::string_view text) {
-  if (text.size() < 2 || text.front() != '$' || !is_letter(text[1])) return "";
+  if (text.size() < 2 || text.front() != '$' || !is_name_start(text[1])) return "";
   const std::string_view name = text.substr(1);
   const bool is_name =
-      std::all_of(name.begin(), name.end(), [](char c) { return is_letter(c) || is_digit(c); });
+      std::all_of(name.begin(), name.end(), [](char c) { return is_name_char(c); });
   return is_name ? std::string(name) : std::string();
 }
 
@@ -109,7 +107,7 @@ std::string why_no_url(std::string_view url) {
 
 bool is_ntfy_topic(std::string_view text) {
   constexpr std::size_t kLongest = 64;
-  const auto may_be = [](char c) { return is_letter(c) || is_digit(c) || c == '-'; };
+  const auto may_be = [](char c) { return is_name_char(c) || c == '-'; };
   return !text.empty() && text.size() <= kLongest && std::all_of(text.begin(), text.end(), may_be);
 }
 

@@ -7,10 +7,10 @@
 #include <string>
 #include <system_error>
 
+#include "ascii.h"
+
 namespace pergpu {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 std::size_t skip_digits(std::string_view text, std::size_t at) {
   while (at < text.size() && is_digit(text[at])) ++at;

@@ -9,6 +9,7 @@
 #include <iterator>
 #include <utility>
 
+#include "ascii.h"
 #include "spec/argument_words.h"
 
 namespace pergpu {
@@ -28,9 +29,6 @@ constexpr std::array<std::pair<std::string_view, Builtin>, 10> kBuiltins = {{
 }};
 
 constexpr std::string_view kWildcards = "*?[";
-
-bool is_name_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
-bool is_name_char(char c) { return is_name_start(c) || (c >= '0' && c <= '9'); }
 
 /// Past the identifier at `at`, or `at` when there is none.
 std::size_t skip_identifier(std::string_view t, std::size_t at) {

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "ascii.h"
 #include "spec/draft.h"
 #include "spec/placeholders.h"
 #include "spec/run_parameters.h"
@@ -17,18 +18,14 @@ namespace {
 constexpr std::string_view kRepeat = "repeat";
 constexpr std::size_t kMostProgramBytes = std::size_t{4} << 20;
 
-bool has(std::string_view text, std::string_view part) {
-  return text.find(part) != std::string_view::npos;
-}
-
 /// By the environment, by config.json or by the package.
 bool names_pergpu(std::string_view text) {
-  return has(text, "PERGPU_") || has(text, "pergpu") || has(text, "config.json");
+  return contains(text, "PERGPU_") || contains(text, "pergpu") || contains(text, "config.json");
 }
 
 /// The same of a word of a command, whose path may have such a folder.
 bool is_word_of_pergpu(std::string_view word) {
-  return has(word, "PERGPU_") || has(word, "config.json") || word.starts_with("pergpu") ||
+  return contains(word, "PERGPU_") || contains(word, "config.json") || word.starts_with("pergpu") ||
          word.ends_with("/pergpu");
 }
 
@@ -80,9 +77,10 @@ class Use {
   }
 
   void look_into_shell(const std::string& text) {
-    all_ |= has(text, "PERGPU_CONFIG") || has(text, "config.json") || words_of_shell(text);
+    all_ |=
+        contains(text, "PERGPU_CONFIG") || contains(text, "config.json") || words_of_shell(text);
     for (const Column& c : draft_.runs.columns)
-      if (has(text, param_env_name(c.name))) used_.push_back(c.name);
+      if (contains(text, param_env_name(c.name))) used_.push_back(c.name);
     for (const std::string& word : words_in_shell(text)) all_ |= word.starts_with("pergpu");
   }
 

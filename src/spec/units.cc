@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cmath>
 
+#include "ascii.h"
+
 namespace pergpu {
 namespace {
 
@@ -75,8 +77,6 @@ const Unit* find_unit(const std::array<Unit, N>& units, std::string_view name) {
 Error bad(std::string_view text, std::string_view hint) {
   return Error{ErrorKind::Invalid, 0, fmt::format("\"{}\": {}", text, hint)};
 }
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// A decimal without sign or exponent at `at`, which moves past it; negative when there is none.
 double take_decimal(std::string_view text, std::size_t& at) {

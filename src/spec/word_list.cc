@@ -7,6 +7,7 @@
 #include <array>
 #include <vector>
 
+#include "ascii.h"
 #include "spec/number_text.h"
 #include "spec/readers.h"
 
@@ -14,8 +15,6 @@ namespace pergpu {
 namespace {
 
 constexpr std::int64_t kMostValues = 1'000'000;  // as of {from = ..., n = ...}
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 struct Range {
   std::int64_t from = 0;

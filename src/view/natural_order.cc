@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <tuple>
 
+#include "ascii.h"
+
 namespace pergpu::view {
 namespace {
-
-bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 /// Takes the digits that the text begins with.
 std::string_view take_number(std::string_view& text) {

@@ -21,7 +21,7 @@ std::string lower(std::string_view text) {
   return out;
 }
 
-bool contains(std::string_view text, std::string_view word) {
+bool contains_any_case(std::string_view text, std::string_view word) {
   return lower(text).find(word) != std::string::npos;
 }
 
@@ -52,11 +52,11 @@ bool holds(const JobSnapshot& job, std::string_view word) {
     std::string storage;
     const std::string* field = field_of(job, word.substr(0, equals), storage);
     // Else it is part of a run's name: "method=edm".
-    if (field != nullptr) return contains(*field, word.substr(equals + 1));
+    if (field != nullptr) return contains_any_case(*field, word.substr(equals + 1));
   }
-  return contains(name_of(job), word) || contains(job.state, word) ||
-         contains(std::to_string(job.id), word) || contains(lane_words(job), word) ||
-         contains(job.reason, word);
+  return contains_any_case(name_of(job), word) || contains_any_case(job.state, word) ||
+         contains_any_case(std::to_string(job.id), word) ||
+         contains_any_case(lane_words(job), word) || contains_any_case(job.reason, word);
 }
 
 int rank_of(const JobSnapshot& job) {
