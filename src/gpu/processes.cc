@@ -1,7 +1,6 @@
 // Read entry by entry with readdir/readlinkat: a machine may have hundred thousands of descriptors.
 #include "gpu/processes.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <signal.h>
@@ -11,11 +10,11 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <memory>
 #include <optional>
 #include <string_view>
 
 #include "number.h"
+#include "os/dir_stream.h"
 #include "os/file.h"
 #include "os/proc.h"
 
@@ -27,8 +26,6 @@ namespace {
 constexpr ino_t kInitialPidNamespace = 0xEFFFFFFC;
 constexpr std::size_t kMaxAncestors = 64;
 constexpr std::size_t kMaxHolders = 64;
-
-using Dir = std::unique_ptr<DIR, decltype([](DIR* dir) { ::closedir(dir); })>;
 
 std::int32_t parent_of_process(std::int32_t pid) {
   const std::optional<os::ProcStat> stat = os::read_stat(pid);
@@ -48,7 +45,7 @@ std::string command_of(std::int32_t pid) {
 
 // Whether one of the descriptors of `pid` is open on `device`.
 bool has_open(std::int32_t pid, const std::string& device) {
-  const Dir dir(::opendir(fmt::format("/proc/{}/fd", pid).c_str()));
+  const os::DirStream dir(::opendir(fmt::format("/proc/{}/fd", pid).c_str()));
   if (!dir) return false;
   std::array<char, 64> target;
   while (const dirent* entry = ::readdir(dir.get())) {
@@ -84,7 +81,7 @@ void describe_process(GpuProcess& process) {
 
 std::vector<GpuProcess> holders_of(const std::string& device) {
   std::vector<GpuProcess> holders;
-  const Dir proc(::opendir("/proc"));
+  const os::DirStream proc(::opendir("/proc"));
   if (!proc) return holders;
   while (const dirent* entry = ::readdir(proc.get())) {
     const std::optional<std::int32_t> pid = whole_number<std::int32_t>(entry->d_name);

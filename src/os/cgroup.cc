@@ -3,7 +3,6 @@
 // frozen processes of v1 do not end.
 #include "os/cgroup.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/eventfd.h>
@@ -14,11 +13,11 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <memory>
 #include <string_view>
 
 #include "number.h"
 #include "os/child.h"
+#include "os/dir_stream.h"
 #include "os/file.h"
 #include "os/paths.h"
 #include "os/proc.h"
@@ -26,12 +25,12 @@
 namespace pergpu::os {
 namespace {
 
-constexpr std::size_t kLongestFile = 8u << 20;
+constexpr std::size_t kLongestGroupFile = 8u << 20;
 constexpr int kPeriodMicroseconds = 100'000;
 constexpr std::string_view kPrefix = "pergpu-";
 
 std::string text_of(const std::string& path) {
-  Result<std::string> text = read_file(path, kLongestFile);
+  Result<std::string> text = read_file(path, kLongestGroupFile);
   return text ? *std::move(text) : std::string();
 }
 
@@ -59,16 +58,12 @@ bool write_value(const std::string& path, std::string_view value) {
   return static_cast<bool>(write_kernel_file(path, value));
 }
 
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
-
 /// Folders below `folder` (a job can make groups of its own), each after its parent.
 std::vector<std::string> with_subfolders(const std::string& folder) {
   std::vector<std::string> out = {folder};
   for (std::size_t i = 0; i < out.size(); ++i) {
     const std::string parent = out[i];
-    const std::unique_ptr<DIR, CloseDir> dir(::opendir(parent.c_str()));
+    const DirStream dir(::opendir(parent.c_str()));
     while (const dirent* entry = dir ? ::readdir(dir.get()) : nullptr) {
       const std::string_view name = entry->d_name;
       if (entry->d_type == DT_DIR && name != "." && name != "..")

@@ -13,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "ascii.h"
 #include "os/file.h"
 #include "os/mounts.h"
 #include "os/proc.h"
@@ -20,17 +21,7 @@
 namespace pergpu::os {
 namespace {
 
-constexpr std::size_t kLongestFile = 1u << 20;
-
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> out;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    if (end > 0) out.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
+constexpr std::size_t kLongestProcFile = 1u << 20;
 
 bool has_word(std::string_view text, std::string_view word, char separator) {
   const std::vector<std::string_view> words = split(text, separator);
@@ -144,7 +135,7 @@ bool is_marked_delegated(const std::string& folder) {
 }
 
 std::string small_file(const std::string& path) {
-  Result<std::string> text = read_file(path, kLongestFile);
+  Result<std::string> text = read_file(path, kLongestProcFile);
   return text ? *std::move(text) : std::string();
 }
 

@@ -2,7 +2,6 @@
 // gave at the start; no clock of this machine is involved.
 #include "os/expected_files.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <sys/stat.h>
@@ -10,8 +9,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <memory>
 #include <vector>
+
+#include "os/dir_stream.h"
 
 namespace pergpu::os {
 namespace {
@@ -36,18 +36,13 @@ bool is_new_enough(const struct stat& st, const std::optional<timespec>& since) 
   return !since || !is_before(st.st_mtim, *since);
 }
 
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
-using Folder = std::unique_ptr<DIR, CloseDir>;
-
 bool is_dot(const char* name) {
   return std::strcmp(name, ".") == 0 || std::strcmp(name, "..") == 0;
 }
 
 std::string why_folder_fails(const std::string& path, const struct stat& folder,
                              const std::optional<timespec>& since) {
-  const Folder dir(::opendir(path.c_str()));
+  const DirStream dir(::opendir(path.c_str()));
   if (!dir) return std::string("cannot be read: ") + std::strerror(errno);
   bool any = false;
   bool is_new = is_new_enough(folder, since);
@@ -68,7 +63,7 @@ std::string why_folder_fails(const std::string& path, const struct stat& folder,
 bool is_wild(std::string_view name) { return name.find_first_of("*?[") != std::string::npos; }
 
 /// Without the backslashes that make signs stand for themselves.
-std::string unescaped(std::string_view name) {
+std::string without_backslashes(std::string_view name) {
   std::string out;
   for (std::size_t i = 0; i < name.size(); ++i) {
     if (name[i] == '\\' && i + 1 < name.size()) ++i;
@@ -103,9 +98,9 @@ class Search {
   bool look(const std::string& folder, std::size_t at) {
     const std::string& name = names_[at];
     const bool is_last = at + 1 == names_.size();
-    if (name != "**" && !is_wild(name)) return enter(folder + "/" + unescaped(name), at);
+    if (name != "**" && !is_wild(name)) return enter(folder + "/" + without_backslashes(name), at);
     if (name == "**" && !is_last && look(folder, at + 1)) return true;
-    const Folder dir(::opendir(folder.empty() ? "/" : folder.c_str()));
+    const DirStream dir(::opendir(folder.empty() ? "/" : folder.c_str()));
     if (!dir) {
       if (errno != ENOENT && errno != ENOTDIR) {
         why_ = "cannot be searched: " + folder + ": " + std::strerror(errno);
@@ -173,7 +168,7 @@ std::string why_not_there(const std::string& path, std::optional<timespec> since
 }
 
 std::string why_no_match(const std::string& pattern, std::optional<timespec> since) {
-  if (why_not_there(unescaped(pattern), since).empty()) return "";
+  if (why_not_there(without_backslashes(pattern), since).empty()) return "";
   return Search(pattern, since).why();
 }
 

@@ -2,22 +2,19 @@
 // for a symlink in between leads nowhere.
 #include "os/file.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <memory>
 
+#include "os/dir_stream.h"
 #include "os/fd.h"
 #include "os/folder_walk.h"
 
 namespace pergpu::os {
 namespace {
-
-using Dir = std::unique_ptr<DIR, decltype([](DIR* dir) { ::closedir(dir); })>;
 
 bool is_dots(const char* name) {
   return name[0] == '.' && (name[1] == '\0' || (name[1] == '.' && name[2] == '\0'));
@@ -25,7 +22,7 @@ bool is_dots(const char* name) {
 
 /// Empties the folder open at `fd` (taken over).
 Result<void> empty_dir(UniqueFd fd, const std::string& path) {
-  Dir dir(::fdopendir(fd.get()));
+  DirStream dir(::fdopendir(fd.get()));
   if (!dir) return os_error("read folder " + path);
   const int dir_fd = fd.release();  // closedir closes it
   while (true) {
@@ -156,7 +153,7 @@ bool is_directory(const std::string& path) {
 }
 
 Result<std::vector<std::string>> list_open_dir(UniqueFd fd, const std::string& path) {
-  const Dir dir(::fdopendir(fd.get()));
+  const DirStream dir(::fdopendir(fd.get()));
   if (!dir) return os_error("open folder " + path);
   fd.release();  // closedir closes it
   std::vector<std::string> names;

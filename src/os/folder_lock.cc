@@ -29,7 +29,7 @@ constexpr std::size_t kLongestName = 400;
 /// A folder is <output root>/<sweep>/<run>/<step>: below the root others may move links.
 constexpr int kLevels = 3;
 constexpr int kRounds = 16;
-constexpr int kTries = 4;
+constexpr int kLockTries = 4;
 
 /// No second name of a file, no link, no FIFO.  A file of ours with text that others can't read is
 /// a private one that a neighbor has moved here: write_name() writes into files of kMode only.
@@ -41,7 +41,7 @@ bool is_lock_file(const struct stat& st) {
 
 /// For a moment others look at the lock, too.
 bool lock_now(int fd) {
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kLockTries; ++i) {
     if (i > 0) ::usleep(1000);
     if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
     if (errno != EWOULDBLOCK && errno != EINTR) return false;
@@ -210,7 +210,7 @@ Opened open_file(const HeldPlace& place, Use use) {
   if (out.fd || (errno != EACCES && errno != EPERM)) return out;
   const int denied = errno;
   // Its maker's umask may keep us out until the maker has set the mode.
-  for (int i = 0; i < kTries; ++i) {
+  for (int i = 0; i < kLockTries; ++i) {
     if (i > 0) ::usleep(1000);
     out = {UniqueFd(::openat(folder, name, O_RDONLY | kFlags)), false};
     if (out.fd || errno != EACCES) break;

@@ -27,9 +27,8 @@ namespace pergpu::os {
 namespace {
 
 constexpr int kFolder = O_PATH | O_DIRECTORY | O_CLOEXEC;
-constexpr int kMostLinks = 40;  // as the kernel
 /// Others may change names while we walk; they don't keep us for long.
-constexpr int kTries = 16;
+constexpr int kMakeTries = 16;
 
 /// Without a single link; -1: it can't be opened so, or the kernel can't.
 int open_linkless(const std::string& path, int from = AT_FDCWD) {
@@ -157,9 +156,9 @@ Result<std::string> target_of(int link, const std::string& path) {
 }
 
 /// Opens the folders of a path one by one.
-class Walk {
+class PathWalk {
  public:
-  Walk(Links links, std::optional<mode_t> make) : links_(links), make_(make) {}
+  PathWalk(Links links, std::optional<mode_t> make) : links_(links), make_(make) {}
 
   /// The last folder that was entered is one that this walk made.
   bool is_new() const { return is_new_; }
@@ -195,7 +194,7 @@ class Walk {
 
   Result<void> enter(const std::string& name) {
     const std::string path = at_ + "/" + name;
-    for (int i = 0; i < kTries; ++i) {
+    for (int i = 0; i < kMakeTries; ++i) {
       UniqueFd next(::openat(fd_.get(), name.c_str(), kFolder | O_NOFOLLOW));
       if (next) return go_to(std::move(next), path, false);
       if (errno == ENOENT && make_) {
@@ -247,14 +246,14 @@ class Walk {
 Result<UniqueFd> open_path(const std::string& path, Links links) {
   UniqueFd fd(links == Links::Anyones ? ::open(path.c_str(), kFolder) : open_linkless(path));
   if (fd) return fd;
-  return Walk(links, std::nullopt).run({}, {}, path);
+  return PathWalk(links, std::nullopt).run({}, {}, path);
 }
 
 struct MadePath {
   UniqueFd fd = {};
   bool is_new = false;
 };
-Result<MadePath> finish(Walk walk, UniqueFd from, std::string at, const std::string& path) {
+Result<MadePath> finish(PathWalk walk, UniqueFd from, std::string at, const std::string& path) {
   Result<UniqueFd> fd = walk.run(std::move(from), std::move(at), path);
   if (!fd) return std::move(fd).error();
   return MadePath{.fd = *std::move(fd), .is_new = walk.is_new()};
@@ -274,10 +273,10 @@ Result<MadePath> make_path(const std::string& path, mode_t mode, Links links) {
   const std::string name = name_of(path);
   const bool is_below = why == ENOENT && parent != "." && parent != path && !name.empty() &&
                         name != "." && name != "..";
-  if (!is_below) return finish(Walk(links, mode), {}, {}, path);
+  if (!is_below) return finish(PathWalk(links, mode), {}, {}, path);
   Result<MadePath> above = make_path(parent, mode, links);
   if (!above) return above;
-  return finish(Walk(links, mode), std::move(above->fd), parent == "/" ? std::string() : parent,
+  return finish(PathWalk(links, mode), std::move(above->fd), parent == "/" ? std::string() : parent,
                 name);
 }
 
@@ -297,7 +296,7 @@ Result<UniqueFd> walk_from(int from, const std::string& at, const std::string& p
   }
   UniqueFd base(::openat(from, ".", kFolder));
   if (!base) return os_error("open folder " + at);
-  return Walk(Links::OursUntilShared, make).run(std::move(base), at, path);
+  return PathWalk(Links::OursUntilShared, make).run(std::move(base), at, path);
 }
 
 Result<void> write_all(int fd, std::string_view content, const std::string& path) {

@@ -20,7 +20,7 @@
 namespace pergpu::os {
 namespace {
 
-constexpr std::size_t kReadBytes = 64u << 10;
+constexpr std::size_t kFrameReadBytes = 64u << 10;
 constexpr std::size_t kHeader = 5;
 constexpr std::size_t kMaxFds = 253;  // SCM_MAX_FD
 
@@ -226,7 +226,7 @@ struct FrameStream::Impl {
         if (out.empty() && wants_write) set_interest(false);
       }
       if (!(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) return;
-      std::array<char, kReadBytes> buffer;
+      std::array<char, kFrameReadBytes> buffer;
       alignas(cmsghdr) std::array<char, CMSG_SPACE(kMaxFds * sizeof(int))> control;
       iovec part{buffer.data(), buffer.size()};
       msghdr message{};

@@ -16,11 +16,11 @@
 namespace pergpu::os {
 namespace {
 
-constexpr std::size_t kSmallFile = 64 * 1024;
+constexpr std::size_t kLongestMemoryFile = 64 * 1024;
 
 /// The number behind `name` ("" : at the begin) in a small file.
 std::optional<std::uint64_t> number(const std::string& path, std::string_view name = "") {
-  Result<std::string> text = read_file(path, kSmallFile);
+  Result<std::string> text = read_file(path, kLongestMemoryFile);
   if (!text) return std::nullopt;
   std::size_t at = name.empty() ? 0 : text->find(name);
   if (at == std::string::npos) return std::nullopt;

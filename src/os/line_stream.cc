@@ -22,7 +22,7 @@
 namespace pergpu::os {
 namespace {
 
-constexpr std::size_t kReadBytes = 64u << 10;
+constexpr std::size_t kLineReadBytes = 64u << 10;
 constexpr std::int64_t kTurnShareNs = 5'000'000;
 
 }  // namespace
@@ -204,7 +204,7 @@ struct LineStream::Impl {
       if (events & (EPOLLHUP | EPOLLERR)) peer_has_left = true;
       const bool may_read = !closing && next_turn == 0 && !paused;
       if (!may_read || !(events & (EPOLLIN | EPOLLHUP | EPOLLERR))) return;
-      std::array<char, kReadBytes> buffer;
+      std::array<char, kLineReadBytes> buffer;
       const ssize_t n = ::recv(fd.get(), buffer.data(), buffer.size(), MSG_DONTWAIT);
       if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
       if (n < 0) return close(os_error("receive"));

@@ -3,7 +3,6 @@
 // /proc/locks is silent or wrong.  What a process really has is in the fdinfo of its descriptors.
 #include "os/lock_holder.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/sysmacros.h>
 
@@ -13,9 +12,9 @@
 #include <charconv>
 #include <cstdint>
 #include <cstdio>
-#include <memory>
 
 #include "os/clock.h"
+#include "os/dir_stream.h"
 #include "os/fd.h"
 #include "os/file.h"
 
@@ -26,8 +25,6 @@ constexpr std::size_t kLongestList = 16u << 20;
 constexpr std::size_t kLongestStatus = 16u << 10;
 /// Who asks may have other things to do; on a busy machine there are many descriptors.
 constexpr std::int64_t kLongestSearchNs = 100'000'000;
-
-using Dir = std::unique_ptr<DIR, decltype([](DIR* dir) { ::closedir(dir); })>;
 
 enum class Has : std::uint8_t { Yes, No, Unknown };
 
@@ -47,7 +44,7 @@ bool is_in_the_way(const ListedLock& lock) {
 /// that hangs is in nobody's way.
 Has has_lock(pid_t pid, std::string_view where) {
   const std::string folder = "/proc/" + std::to_string(pid) + "/fdinfo";
-  const Dir dir(::opendir(folder.c_str()));
+  const DirStream dir(::opendir(folder.c_str()));
   if (!dir) return errno == ENOENT ? Has::No : Has::Unknown;  // it has ended, or is another user's
   while (const dirent* entry = ::readdir(dir.get())) {
     if (entry->d_name[0] == '.') continue;
@@ -72,7 +69,7 @@ std::optional<pid_t> pid_in(std::string_view text) {
 /// A process that has it by inheritance, as far as this user may look.
 pid_t search(std::string_view where) {
   const std::int64_t end_ns = boot_now_ns() + kLongestSearchNs;
-  const Dir dir(::opendir("/proc"));
+  const DirStream dir(::opendir("/proc"));
   if (!dir) return 0;
   while (const dirent* entry = ::readdir(dir.get())) {
     const std::optional<pid_t> pid = pid_in(entry->d_name);

@@ -16,16 +16,6 @@ namespace {
 constexpr std::size_t kLongestConfig = 1u << 20;
 constexpr std::string_view kLineBlanks = " \t\r";
 
-std::vector<std::string_view> split(std::string_view text, char separator) {
-  std::vector<std::string_view> out;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(separator), text.size());
-    if (end > 0) out.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(end + 1, text.size()));
-  }
-  return out;
-}
-
 /// The value when `line` is "name=value".
 std::optional<std::string_view> value_of(std::string_view line, std::string_view name) {
   if (!line.starts_with(name)) return std::nullopt;
@@ -73,8 +63,8 @@ std::optional<bool> commented_in(std::string_view text) {
 }
 
 // Lowest first.
-constexpr std::array<const char*, 4> kFolders = {"/usr/lib/systemd", "/usr/local/lib/systemd",
-                                                 "/run/systemd", "/etc/systemd"};
+constexpr std::array<const char*, 4> kSystemdFolders = {
+    "/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd"};
 
 bool contains(const std::vector<std::string>& list, std::string_view word) {
   return std::find(list.begin(), list.end(), word) != list.end();
@@ -93,7 +83,7 @@ LogoutRules logout_rules_in(std::string_view main, const std::vector<std::string
 LogoutRules read_logout_rules(const std::string& root) {
   std::string main;
   std::map<std::string, std::string> drop_ins;  // name -> path
-  for (const char* folder : kFolders) {
+  for (const char* folder : kSystemdFolders) {
     const std::string path = root + folder + "/logind.conf";
     if (Result<std::string> text = read_file(path, kLongestConfig)) main = *std::move(text);
     const Result<std::vector<std::string>> names = list_dir(path + ".d");

@@ -45,7 +45,7 @@ std::uint64_t pack(int fd, std::uint32_t generation) {
   return (std::uint64_t{generation} << 32) | static_cast<std::uint32_t>(fd);
 }
 
-std::string name_of(int fd) { return "descriptor " + std::to_string(fd); }
+std::string descriptor_name(int fd) { return "descriptor " + std::to_string(fd); }
 
 }  // namespace
 
@@ -168,7 +168,7 @@ Result<void> Loop::watch(int fd, std::uint32_t epoll_events, FdCallback callback
   event.events = epoll_events;
   event.data.u64 = pack(fd, watch->generation);
   if (::epoll_ctl(impl_->epoll.get(), EPOLL_CTL_ADD, fd, &event) < 0) {
-    return os_error("watch " + name_of(fd));
+    return os_error("watch " + descriptor_name(fd));
   }
   const auto index = static_cast<std::size_t>(fd);
   if (index >= impl_->by_fd.size()) impl_->by_fd.resize(index + 1);
@@ -179,13 +179,13 @@ Result<void> Loop::watch(int fd, std::uint32_t epoll_events, FdCallback callback
 Result<void> Loop::change(int fd, std::uint32_t epoll_events) {
   Watch* watch = impl_->find(fd);
   if (!watch) {
-    return Error{ErrorKind::NotFound, 0, "change " + name_of(fd) + ": it is not watched"};
+    return Error{ErrorKind::NotFound, 0, "change " + descriptor_name(fd) + ": it is not watched"};
   }
   epoll_event event{};
   event.events = epoll_events;
   event.data.u64 = pack(fd, watch->generation);
   if (::epoll_ctl(impl_->epoll.get(), EPOLL_CTL_MOD, fd, &event) < 0) {
-    return os_error("change " + name_of(fd));
+    return os_error("change " + descriptor_name(fd));
   }
   watch->events = epoll_events;
   return {};

@@ -6,20 +6,12 @@
 #include <charconv>
 #include <iterator>
 
+#include "ascii.h"
+
 namespace pergpu::os {
 namespace {
 
-std::vector<std::string_view> words_of(std::string_view line) {
-  std::vector<std::string_view> out;
-  while (!line.empty()) {
-    const std::size_t end = std::min(line.find(' '), line.size());
-    if (end > 0) out.push_back(line.substr(0, end));
-    line.remove_prefix(std::min(end + 1, line.size()));
-  }
-  return out;
-}
-
-std::string unescaped(std::string_view text) {
+std::string without_octal_escapes(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
     int code = 0;
@@ -49,11 +41,11 @@ std::vector<Mount> mounts_in(std::string_view mountinfo) {
     mountinfo.remove_prefix(std::min(end + 1, mountinfo.size()));
     const std::size_t dash = line.find(" - ");
     if (dash == std::string_view::npos) continue;
-    const std::vector<std::string_view> before = words_of(line.substr(0, dash));
-    const std::vector<std::string_view> after = words_of(line.substr(dash + 3));
+    const std::vector<std::string_view> before = split(line.substr(0, dash), ' ');
+    const std::vector<std::string_view> after = split(line.substr(dash + 3), ' ');
     if (before.size() < 5 || after.empty()) continue;
-    mounts.push_back({.root = unescaped(before[3]),
-                      .point = unescaped(before[4]),
+    mounts.push_back({.root = without_octal_escapes(before[3]),
+                      .point = without_octal_escapes(before[4]),
                       .type = std::string(after[0]),
                       .options = after.size() > 2 ? std::string(after[2]) : std::string()});
   }

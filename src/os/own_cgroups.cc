@@ -11,10 +11,10 @@
 namespace pergpu::os {
 namespace {
 
-constexpr std::size_t kSmallFile = 64 * 1024;
+constexpr std::size_t kLongestOwnGroups = 64 * 1024;
 
 std::string own_path(std::string_view controller) {
-  const Result<std::string> all = read_file("/proc/self/cgroup", kSmallFile);
+  const Result<std::string> all = read_file("/proc/self/cgroup", kLongestOwnGroups);
   std::string_view rest = all ? std::string_view(*all) : std::string_view();
   while (!rest.empty()) {
     const std::size_t end = std::min(rest.find('\n'), rest.size());

@@ -7,6 +7,8 @@
 
 namespace pergpu::os {
 
+inline constexpr int kMostLinks = 40;  // followed in a path; as the kernel
+
 /// In the order in which they are entered, ".." among them; without "." and empty names.
 std::vector<std::string> names_in(std::string_view path);
 

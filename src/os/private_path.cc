@@ -17,7 +17,6 @@
 namespace pergpu::os {
 namespace {
 
-constexpr int kMostLinks = 40;  // as the kernel
 constexpr mode_t kOthersWrite = 022;
 
 bool is_trusted(uid_t owner) { return owner == 0 || owner == ::geteuid(); }
@@ -42,9 +41,9 @@ Result<void> check_entry(const std::string& folder, const struct stat& its, uid_
   return is_kept ? Result<void>() : others_write(folder, its.st_mode);
 }
 
-class Walk {
+class TrustedWalk {
  public:
-  explicit Walk(std::string from) : at_(std::move(from)) {}
+  explicit TrustedWalk(std::string from) : at_(std::move(from)) {}
 
   Result<void> run(const std::string& path) {
     push(path);
@@ -116,7 +115,7 @@ class Walk {
 Result<void> check_private(const std::string& path, const std::string& trusted) {
   const bool is_below = trusted == "/" || path.starts_with(trusted + "/");
   if (!path.starts_with('/') || !is_below) return denied(path + " isn't below " + trusted);
-  Walk walk(trusted);
+  TrustedWalk walk(trusted);
   Result<void> done = walk.run(path.substr(trusted == "/" ? 0 : trusted.size()));
   return done ? walk.check_itself() : done;
 }

@@ -1,16 +1,15 @@
 // Read with open/read into a buffer: this code runs in the keeper, which stays small.
 #include "os/proc.h"
 
-#include <dirent.h>
 #include <fcntl.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdlib>
-#include <memory>
 
 #include "number.h"
+#include "os/dir_stream.h"
 #include "os/fd.h"
 
 namespace pergpu::os {
@@ -51,14 +50,10 @@ std::uint64_t take_number(std::string_view& text) {
   return value;
 }
 
-struct CloseDir {
-  void operator()(DIR* dir) const { ::closedir(dir); }
-};
-
 /// The names of `folder` that are numbers.
 std::vector<pid_t> numbers_in(const std::string& folder) {
   std::vector<pid_t> out;
-  const std::unique_ptr<DIR, CloseDir> dir(::opendir(folder.c_str()));
+  const DirStream dir(::opendir(folder.c_str()));
   if (!dir) return out;
   while (const dirent* entry = ::readdir(dir.get())) {
     if (const auto value = whole_number<pid_t>(entry->d_name)) out.push_back(*value);

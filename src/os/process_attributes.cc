@@ -24,7 +24,6 @@ namespace {
 
 constexpr char kCoreFilterPath[] = "/proc/self/coredump_filter";
 constexpr int kSignals = 64;
-constexpr int kIoOfProcess = 1;  // IOPRIO_WHO_PROCESS
 constexpr int kIoClassShift = 13;
 constexpr int kIoBestEffort = (2 << kIoClassShift) | 4;
 constexpr int kLowestNice = -20;

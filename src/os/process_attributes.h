@@ -12,6 +12,8 @@
 
 namespace pergpu::os {
 
+inline constexpr int kIoOfProcess = 1;  // IOPRIO_WHO_PROCESS of linux/ioprio.h
+
 struct SpawnLimit {
   int resource = 0;                                  // RLIMIT_…
   std::uint64_t soft = 0;                            // ~0: unlimited

@@ -18,11 +18,11 @@ std::optional<std::string> resolved(const std::string& path) {
   return std::string(real.get());
 }
 
-struct Split {
+struct SplitPath {
   std::string there = {};  // resolved
   std::string rest = {};   // relative to it; "": all of it is there
 };
-std::optional<Split> split(const std::string& path) {
+std::optional<SplitPath> split_at_missing(const std::string& path) {
   std::error_code failed;
   std::filesystem::path at = std::filesystem::absolute(path, failed);
   if (failed) return std::nullopt;
@@ -31,7 +31,7 @@ std::optional<Split> split(const std::string& path) {
     if (std::optional<std::string> there = resolved(at.string())) {
       std::string below = rest.lexically_normal().string();
       while (below.ends_with('/')) below.pop_back();
-      return Split{*std::move(there), below == "." ? std::string() : below};
+      return SplitPath{*std::move(there), below == "." ? std::string() : below};
     }
     if (errno != ENOENT || !at.has_relative_path()) return std::nullopt;
     rest = at.filename() / rest;
@@ -42,7 +42,7 @@ std::optional<Split> split(const std::string& path) {
 }  // namespace
 
 std::string real_path(const std::string& path) {
-  const std::optional<Split> parts = split(path);
+  const std::optional<SplitPath> parts = split_at_missing(path);
   if (!parts) {
     std::error_code failed;
     const std::filesystem::path whole = std::filesystem::absolute(path, failed);
@@ -53,7 +53,7 @@ std::string real_path(const std::string& path) {
 }
 
 std::optional<FolderIdentity> folder_identity(const std::string& path) {
-  std::optional<Split> parts = split(path);
+  std::optional<SplitPath> parts = split_at_missing(path);
   struct stat st = {};
   if (!parts || ::stat(parts->there.c_str(), &st) < 0) return std::nullopt;
   return FolderIdentity{.device = st.st_dev, .inode = st.st_ino, .rest = std::move(parts->rest)};

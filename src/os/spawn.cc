@@ -42,7 +42,6 @@ constexpr std::size_t kChildStackBytes = 32 * 1024;
 constexpr int kLastSignal = 64;
 constexpr std::size_t kKernelSignalSetBytes = 8;
 constexpr unsigned long kIgnoreSignal = 1;  // SIG_IGN
-constexpr int kIoOfProcess = 1;             // IOPRIO_WHO_PROCESS
 static_assert(sizeof(rlimit) == 16, "prlimit64 takes 64-bit limits");
 
 struct ChildLimit {
@@ -134,7 +133,7 @@ PERGPU_IN_CHILD void set_limit(const ChildLimit& wanted) {
 }
 
 /// The kernel compares priorities with the soft limits of who asks for them.
-PERGPU_IN_CHILD void raise_soft_limit(int resource) {
+PERGPU_IN_CHILD void raise_soft_limit_in_child(int resource) {
   rlimit limit = {};
   if (::syscall(SYS_prlimit64, 0, resource, nullptr, &limit) < 0) return;
   if (limit.rlim_cur == limit.rlim_max) return;
@@ -144,8 +143,8 @@ PERGPU_IN_CHILD void raise_soft_limit(int resource) {
 
 PERGPU_IN_CHILD void set_attributes(const ChildPlan& plan) {
   const ProcessAttributes& wanted = *plan.attributes;
-  raise_soft_limit(RLIMIT_NICE);
-  raise_soft_limit(RLIMIT_RTPRIO);
+  raise_soft_limit_in_child(RLIMIT_NICE);
+  raise_soft_limit_in_child(RLIMIT_RTPRIO);
   const int priority = wanted.rt_priority;  // the kernel's struct sched_param
   ::syscall(SYS_sched_setscheduler, 0, wanted.policy, &priority);
   ::syscall(SYS_setpriority, PRIO_PROCESS, 0, wanted.nice);

@@ -15,7 +15,7 @@
 namespace pergpu::os {
 namespace {
 
-constexpr std::array kFolders = {"/dev/shm", "/tmp", "/var/tmp"};
+constexpr std::array kMemoryFolders = {"/dev/shm", "/tmp", "/var/tmp"};
 
 UniqueFd make_in(const std::string& folder) {
   UniqueFd fd(::open(folder.c_str(), O_TMPFILE | O_RDWR | O_CLOEXEC, 0600));
@@ -35,7 +35,7 @@ Result<UniqueFd> make_unnamed_file() {
     if (!fd) return os_error("memfd_create");
     return fd;
   }
-  for (const char* folder : kFolders) {
+  for (const char* folder : kMemoryFolders) {
     fd = make_in(folder);
     if (fd) return fd;
   }

@@ -27,8 +27,8 @@ bool may_have_written(const HeldFolder& folder, const struct stat& file) {
 
 /// Some file systems give all files to one user, or one mode: a new file shows it.
 bool is_ours_alone(const HeldFolder& folder, const struct stat& file) {
-  constexpr mode_t kOthersWrite = 022;
-  const mode_t others = file.st_mode & kOthersWrite;
+  constexpr mode_t kWritableByOthers = 022;
+  const mode_t others = file.st_mode & kWritableByOthers;
   const bool is_ours = file.st_uid == ::geteuid() || file.st_uid == 0;
   if (is_ours && others == 0) return true;
   const std::optional<struct stat> made = new_file_in(folder.fd());
