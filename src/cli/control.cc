@@ -12,6 +12,7 @@
 #include "cli/command.h"
 #include "cli/exit_code.h"
 #include "coordinator/snapshot.h"
+#include "duration.h"
 #include "os/file.h"
 #include "spec/settings.h"
 #include "view/shell_words.h"
@@ -103,11 +104,11 @@ std::string settings_text(const json& settings) {
 
 /// Jobs that are queued again run as they were submitted, whatever has become of the file.
 void report_modified(const json& files) {
-  constexpr std::int64_t kMillisecond = 1'000'000;  // what the wire has of an instant
   for (const json& one : files) {
     const std::string path = one.value("file", std::string());
     const std::int64_t submitted_ns = from_rfc3339(one.value("submitted_at", std::string()));
     const Result<os::FileIdentity> file = os::file_identity(path);
+    // The wire has no more than milliseconds of an instant.
     if (!file || file->mtime_ns / kMillisecond <= submitted_ns / kMillisecond) continue;
     const std::string name = view::shell_word(path);
     say(

@@ -22,6 +22,7 @@
 #include "cli/wait_reason.h"
 #include "cli/watch.h"
 #include "coordinator/snapshot.h"
+#include "duration.h"
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/loop.h"
@@ -34,8 +35,6 @@ namespace pergpu::cli {
 namespace {
 
 using nlohmann::json;
-
-constexpr std::int64_t kSecond = 1'000'000'000;
 
 /// How the job's end becomes our exit code.
 int code_of(const JobSnapshot& job) {

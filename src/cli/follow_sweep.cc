@@ -23,6 +23,7 @@
 #include "cli/wait_reason.h"
 #include "cli/watch.h"
 #include "cli/written_records.h"
+#include "duration.h"
 #include "os/clock.h"
 #include "os/loop.h"
 #include "view/escape.h"
@@ -36,7 +37,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kFrame = kSecond / 4;
 /// Without a terminal: a sign of life after this long without a line.
 constexpr std::int64_t kHeartbeat = 60 * kSecond;

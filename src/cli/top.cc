@@ -29,6 +29,7 @@
 #include "cli/tail.h"
 #include "cli/terminal.h"
 #include "cli/watch.h"
+#include "duration.h"
 #include "os/clock.h"
 #include "os/loop.h"
 #include "os/terminal.h"
@@ -43,7 +44,6 @@ namespace {
 using nlohmann::json;
 using Kind = view::TopAction::Kind;
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kFrame = kSecond / 4;
 /// Of the chosen job's log so much is kept: more than the largest screen shows.
 constexpr std::size_t kLogKept = 64 << 10;

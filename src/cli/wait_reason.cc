@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "duration.h"
 #include "view/long_text.h"
 
 namespace pergpu::cli {
@@ -13,7 +14,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 /// Longer than a job takes to start, and a GPU to be looked at.
 constexpr std::int64_t kPatience = 5 * kSecond;
 constexpr std::int64_t kPeriod = 60 * kSecond;

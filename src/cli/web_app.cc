@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "duration.h"
 #include "os/clock.h"
 #include "os/random.h"
 #include "serve/page.h"
@@ -22,7 +23,6 @@ using serve::HttpResponse;
 
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kPing = 15 * kSecond;
 /// A reader that comes back in time finds the events that it missed.
 constexpr std::int64_t kKeepFeed = 60 * kSecond;

@@ -13,6 +13,7 @@
 #include "coordinator/selector.h"
 #include "coordinator/server.h"
 #include "coordinator/server_client.h"
+#include "duration.h"
 #include "spec/units.h"
 
 namespace pergpu {
@@ -20,8 +21,6 @@ namespace pergpu {
 using nlohmann::json;
 
 namespace {
-
-constexpr std::int64_t kSecondNs = 1'000'000'000;
 
 json described(const World& world, const Sweep& sweep, bool results) {
   json one = {{"id", sweep.id.value},     {"sweep", sweep.name},
@@ -91,7 +90,7 @@ void Server::clean(std::uint64_t id, const Request& request) {
     const Sweep& sweep = *world.sweep(one);
     std::string why = coordinator_.why_not_cleaned(sweep, facts);
     const bool is_young =
-        asked.older_s > 0 && now - world.last_touched_ns(sweep) < asked.older_s * kSecondNs;
+        asked.older_s > 0 && now - world.last_touched_ns(sweep) < asked.older_s * kSecond;
     if (why.empty() && is_young) why = "it ended less than " + age + " ago";
     if (why.empty()) {
       sweeps.push_back(described(world, sweep, asked.results));

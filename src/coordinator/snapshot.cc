@@ -18,6 +18,7 @@
 #include <type_traits>
 
 #include "coordinator/shell.h"
+#include "duration.h"
 #include "os/utf8.h"
 
 namespace pergpu {
@@ -358,8 +359,6 @@ void read_fields(const json& j, V& v) {
   v = V{};
   if (j.is_object()) fields(v, Reader{j});
 }
-
-constexpr std::int64_t kSecond = 1'000'000'000;
 
 struct Date {
   std::int64_t year = 1970;

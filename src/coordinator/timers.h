@@ -4,6 +4,8 @@
 #include <cstdint>
 #include <functional>
 
+#include "duration.h"
+
 namespace pergpu {
 
 struct Timers {
@@ -12,8 +14,5 @@ struct Timers {
   std::function<Id(std::int64_t boot_ns, std::function<void()> callback)> at;
   std::function<void(Id)> cancel;
 };
-
-inline constexpr std::int64_t kMillisecond = 1'000'000;
-inline constexpr std::int64_t kSecond = 1'000'000'000;
 
 }  // namespace pergpu

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "duration.h"
+
 namespace pergpu {
 namespace {
 
@@ -25,11 +27,10 @@ std::string pair_text(std::int64_t value, std::int64_t per_unit, const char* uni
 }  // namespace
 
 std::string duration_text(std::int64_t ns) {
-  constexpr std::int64_t kMs = 1'000'000;
-  constexpr std::int64_t kSecond = 1'000 * kMs;
   if (ns <= 0) return "0s";
-  if (ns < kMs) return fmt::format("{}us", std::max<std::int64_t>(1, ns / 1'000));
-  if (ns < kSecond - kMs / 2) return fmt::format("{}ms", (ns + kMs / 2) / kMs);
+  if (ns < kMillisecond) return fmt::format("{}us", std::max<std::int64_t>(1, ns / 1'000));
+  if (ns < kSecond - kMillisecond / 2)
+    return fmt::format("{}ms", (ns + kMillisecond / 2) / kMillisecond);
   if (ns < 10 * kSecond - kSecond / 20)
     return short_decimal(static_cast<double>(ns) / kSecond) + "s";
   const std::int64_t seconds = (ns + kSecond / 2) / kSecond;

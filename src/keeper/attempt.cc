@@ -12,6 +12,7 @@
 #include <cerrno>
 #include <utility>
 
+#include "duration.h"
 #include "keeper/folder.h"
 #include "keeper/leftovers.h"
 #include "keeper/outputs.h"
@@ -28,7 +29,6 @@
 namespace pergpu::keeper {
 namespace {
 
-constexpr std::int64_t kMillisecond = 1'000'000;
 constexpr std::int64_t kLeftoverPause = 100 * kMillisecond;
 constexpr std::int64_t kLeftoverGrace = 2'000 * kMillisecond;
 constexpr std::int64_t kFirstKillAgain = 20 * kMillisecond;

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "duration.h"
 #include "os/lock.h"
 #include "os/process_tree.h"
 #include "os/spawn.h"
@@ -13,7 +14,6 @@
 namespace pergpu::keeper {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kFirstWait = 12 * kSecond;
 constexpr std::int64_t kLongestWait = 60 * kSecond;
 constexpr std::int64_t kYield = 3 * kSecond;

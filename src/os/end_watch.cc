@@ -18,6 +18,7 @@
 #include <string>
 #include <vector>
 
+#include "duration.h"
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/proc.h"
@@ -25,7 +26,6 @@
 namespace pergpu::os {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kShortestNs = 1'000'000;
 constexpr std::int64_t kLongestNs = 100'000'000;
 constexpr std::int64_t kPartOfAge = 8;

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cerrno>
 
+#include "duration.h"
 #include "job/folder_in_use.h"
 #include "job/not_started.h"
 #include "job/output_root.h"
@@ -21,8 +22,7 @@ namespace {
 static_assert(keeper::kFolderInUse == kFolderInUsePhase);
 static_assert(keeper::kRootReplaced == kRootReplacedPhase);
 
-constexpr std::int64_t kSecondNs = 1'000'000'000;
-constexpr std::int64_t kIdleNs = 60 * kSecondNs;  // a keeper without an attempt ends after it
+constexpr std::int64_t kIdleNs = 60 * kSecond;  // a keeper without an attempt ends after it
 
 keeper::Folder to_wire(const FolderPlan& plan) {
   keeper::Folder out;

@@ -11,6 +11,7 @@
 #include <cerrno>
 #include <cstdio>
 
+#include "duration.h"
 #include "number.h"
 #include "os/cgroup.h"
 #include "os/child.h"
@@ -22,9 +23,8 @@
 namespace pergpu {
 namespace {
 
-constexpr std::int64_t kSecondNs = 1'000'000'000;
-constexpr std::int64_t kShortestPauseNs = kSecondNs / 50;
-constexpr std::int64_t kLongestPauseNs = 30 * kSecondNs;
+constexpr std::int64_t kShortestPauseNs = kSecond / 50;
+constexpr std::int64_t kLongestPauseNs = 30 * kSecond;
 constexpr std::string_view kRecordSuffix = ".rec";
 const std::string kSilent = "its keeper didn't respond, so pergpu ended it and the job";
 /// Times Config::answer_ns: how long a keeper that lives has to make its socket again.
@@ -173,7 +173,7 @@ void LocalEngine::reconnect(KeeperId id) {
     if (keeper.unheard_since_ns == 0) keeper.unheard_since_ns = now;
     const bool is_waited_for = now < keeper.unheard_since_ns + kPatience * config_.answer_ns;
     if (!keeper.link->is_alive() || !is_waited_for) return keeper.link->end_unreachable();
-    keeper.pause_ns = std::min(keeper.pause_ns, kSecondNs / 2);  // it makes its socket again
+    keeper.pause_ns = std::min(keeper.pause_ns, kSecond / 2);  // it makes its socket again
   }
   on_keeper_broken(id, connected.error().message);
 }
@@ -329,7 +329,7 @@ void LocalEngine::find_keeper(KeeperId id) {
 
 /// No descriptor, no memory, too many that connect: the keepers may be well, and their jobs too.
 void LocalEngine::find_again(std::function<void()> find) {
-  loop_.at(clock_.now().boot_ns + kSecondNs / 2, [this, find = std::move(find), alive = alive_] {
+  loop_.at(clock_.now().boot_ns + kSecond / 2, [this, find = std::move(find), alive = alive_] {
     if (!*alive) return;
     find();
     adopt_found();

@@ -14,17 +14,17 @@
 #include <string>
 #include <utility>
 
+#include "duration.h"
 #include "os/clock.h"
 #include "share/liveness.h"
 
 namespace pergpu::share {
 namespace {
 
-constexpr std::int64_t kMs = 1'000'000;
-constexpr std::int64_t kLookAgainNs = 10 * kMs;  // whether somebody died
-constexpr std::int64_t kStandsStillNs = 2000 * kMs;
-constexpr std::int64_t kLongestHoldNs = 500 * kMs;
-constexpr std::int64_t kBreakNs = 20 * kMs;  // between two holds
+constexpr std::int64_t kLookAgainNs = 10 * kMillisecond;  // whether somebody died
+constexpr std::int64_t kStandsStillNs = 2000 * kMillisecond;
+constexpr std::int64_t kLongestHoldNs = 500 * kMillisecond;
+constexpr std::int64_t kBreakNs = 20 * kMillisecond;  // between two holds
 
 // A place's word: pid 22 bits, start 20, cut 10, inside 12.  Above `inside` is nothing, so that a
 // count that runs over hurts nobody's pid.

@@ -5,12 +5,13 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "duration.h"
+
 namespace pergpu::view {
 namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMillisecond = 1'000'000;
 /// Instants are told in milliseconds and the clocks are read one after the other.
 constexpr double kClocksAgree_s = 0.05;
 
