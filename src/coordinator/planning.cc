@@ -10,6 +10,7 @@
 #include <tuple>
 #include <utility>
 
+#include "ascii.h"
 #include "job/gpu_slot.h"
 #include "spec/suggest.h"
 
@@ -20,10 +21,6 @@ using Kind = ForecastJob::Kind;
 
 /// Events of all questions together: beyond it some numbers of lanes are left out.
 constexpr std::size_t kMostForeseen = 400'000;
-
-bool contains(const std::vector<std::string>& list, const std::string& one) {
-  return std::find(list.begin(), list.end(), one) != list.end();
-}
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "ascii.h"
 #include "coordinator/planning.h"
 #include "coordinator/snapshot.h"
 #include "job/text.h"
@@ -22,10 +23,6 @@ double seconds(std::int64_t ns) { return static_cast<double>(ns) / 1e9; }
 
 json seconds_or_null(const std::optional<std::int64_t>& ns) {
   return ns ? json(seconds(*ns)) : json(nullptr);
-}
-
-bool contains(const std::vector<std::string>& list, const std::string& one) {
-  return std::find(list.begin(), list.end(), one) != list.end();
 }
 
 const char* name_of(LowerBound::By by) {

@@ -9,6 +9,7 @@
 #include <tuple>
 #include <utility>
 
+#include "ascii.h"
 #include "job/gpu_limit.h"
 #include "job/gpu_set.h"
 #include "job/gpu_slot.h"
@@ -18,10 +19,6 @@ namespace {
 
 /// Overtaken so often, a job lends its GPUs no more: those it lent them to may have been late.
 constexpr int kLendsNoMore = 2 * kMaxOvertaken;
-
-bool contains(const std::vector<std::string>& list, const std::string& one) {
-  return std::find(list.begin(), list.end(), one) != list.end();
-}
 
 /// May be had back in time from a job that is expected to take so long.
 bool is_lent(const Asking& asking, const Capacity& capacity, const Claim& claim) {

@@ -265,12 +265,10 @@ std::string without_escapes(std::string_view text) {
 
 namespace {
 
-constexpr std::string_view kHeader = "Traceback (most recent call last)";
-
 /// "node7: Traceback (most recent call last):", and "node7:   File …" below: pdsh and others put a
 /// name of their own before each line.
 std::string tag_of_header(const std::string& header, const std::string& below) {
-  const std::size_t at = header.find(kHeader);
+  const std::size_t at = header.find(kTracebackHeader);
   if (at == header.npos || at == 0 || header.front() == ' ') return {};
   std::string front = header.substr(0, at);
   return below.starts_with(front + "  File \"") ? front : std::string();
@@ -309,8 +307,8 @@ constexpr std::array<std::string_view, 6> kAfterName = {": No such file or direc
 
 /// Some label has blanks before it: that of a traceback shows it.
 bool has_padded_labels(std::string_view log_tail) {
-  for (std::size_t at = log_tail.find(kHeader); at != log_tail.npos;
-       at = log_tail.find(kHeader, at + 1)) {
+  for (std::size_t at = log_tail.find(kTracebackHeader); at != log_tail.npos;
+       at = log_tail.find(kTracebackHeader, at + 1)) {
     const std::size_t begin = at == 0 ? 0 : log_tail.find_last_of("\r\n", at - 1) + 1;
     if (padding_of_label(log_tail.substr(begin, at - begin)) > 0) return true;
   }

@@ -8,6 +8,8 @@
 
 namespace pergpu {
 
+inline constexpr std::string_view kTracebackHeader = "Traceback (most recent call last)";
+
 struct LogLine {
   std::string text = {};  // its indentation is kept: it is part of a traceback's form
   std::string tag =

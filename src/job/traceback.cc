@@ -11,7 +11,6 @@
 namespace pergpu {
 namespace {
 
-constexpr std::string_view kHeader = "Traceback (most recent call last)";
 constexpr std::size_t kMostForeign = 5;  // lines of others amid the frames
 
 std::size_t indent_of(std::string_view text) {
@@ -95,7 +94,7 @@ class Reader {
     if (in_group_) end_group();
     if (contains(text, "+ Exception Group Traceback (most recent call last)"))
       return begin_group(i);
-    if (const std::size_t at = text.find(kHeader); at != text.npos) {
+    if (const std::size_t at = text.find(kTracebackHeader); at != text.npos) {
       begin(i, at);
     } else if (is_open_) {
       read_block(i);
@@ -222,7 +221,7 @@ class Reader {
     link_ = ChainLink::None;
     is_open_ = false;
     in_group_ = true;
-    group_ = {{.text = std::string(kHeader) + ":"}};
+    group_ = {{.text = std::string(kTracebackHeader) + ":"}};
     members_.clear();
     group_last_ = i;
   }

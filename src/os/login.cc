@@ -66,10 +66,6 @@ std::optional<bool> commented_in(std::string_view text) {
 constexpr std::array<const char*, 4> kSystemdFolders = {
     "/usr/lib/systemd", "/usr/local/lib/systemd", "/run/systemd", "/etc/systemd"};
 
-bool contains(const std::vector<std::string>& list, std::string_view word) {
-  return std::find(list.begin(), list.end(), word) != list.end();
-}
-
 }  // namespace
 
 LogoutRules logout_rules_in(std::string_view main, const std::vector<std::string>& others) {
