@@ -3,6 +3,8 @@
 
 #include <cstring>
 
+#include "number.h"
+
 namespace pergpu::python {
 namespace {
 
@@ -27,8 +29,6 @@ struct PartBegin {
   std::uint32_t unused = 0;
   std::uint64_t offset = 0;
 };
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
 
 template <typename T>
 void append(std::string& to, const T& value) {

@@ -12,11 +12,9 @@
 namespace pergpu::share {
 namespace {
 
-constexpr std::int64_t kPatienceNs = 500'000'000;
-constexpr std::int64_t kLookAgainNs = 1'000'000;
-const Word kNobody{0};  // only to sleep on: nobody changes it
-
-Error corrupt(const char* what) {
+constexpr std::int64_t kMakerPatienceNs = 500'000'000;
+constexpr std::int64_t kMakerPauseNs = 1'000'000;
+Error corrupt_rings(const char* what) {
   return Error{
       ErrorKind::Corrupt, 0,
       std::string("channel: ") + what + " are damaged: another process overwrote their memory"};
@@ -53,7 +51,7 @@ std::optional<std::uint32_t> find_place(const Layout& layout, Kind kind, bool th
 
 /// Goes inside and finds a place.  Waits for one whose owner is about to be gone.
 Result<Entrance> enter(const Layout& layout, Kind kind) {
-  std::int64_t patience = os::awake_now_ns() + kPatienceNs;
+  std::int64_t patience = os::awake_now_ns() + kMakerPatienceNs;
   while (true) {
     Result<Gate> gate = Gate::enter(layout);
     if (!gate) return std::move(gate).error();
@@ -64,7 +62,7 @@ Result<Entrance> enter(const Layout& layout, Kind kind) {
     std::int64_t now = os::awake_now_ns();
     if (!is_ending || now >= patience) break;
     { Gate leave = std::move(*gate); }
-    wait(kNobody, 0, now + kLookAgainNs);
+    sleep_until(now + kMakerPauseNs);
   }
   bool producers = kind == Kind::Producers;
   std::uint32_t count = producers ? layout.geometry().producers : layout.geometry().consumers;
@@ -142,7 +140,7 @@ Result<std::unique_ptr<Producer>> Channel::attach_producer() const {
   if (!entrance) return std::move(entrance).error();
   std::uint32_t p = entrance->index;
   std::optional<Inventory> found = take_inventory(layout, p);
-  if (!found) return corrupt("the rings of a producer");
+  if (!found) return corrupt_rings("the rings of a producer");
   Place& place = layout.producer(p);
   std::uint64_t before = place.owner.load();
   Owner mine;
@@ -163,7 +161,7 @@ Result<std::unique_ptr<Consumer>> Channel::attach_consumer() const {
   Result<Entrance> entrance = enter(layout, Kind::Consumers);
   if (!entrance) return std::move(entrance).error();
   std::uint32_t c = entrance->index;
-  if (!return_held(layout, c)) return corrupt("the rings of a consumer");
+  if (!return_held(layout, c)) return corrupt_rings("the rings of a consumer");
   Owner mine;
   Result<Hold> hold = take_place(*core_, layout.consumer(c), layout.consumer_at(c), mine);
   if (!hold) return std::move(hold).error();

@@ -8,38 +8,39 @@
 #include <bit>
 #include <cstring>
 
+#include "number.h"
+
 namespace pergpu::share {
 namespace {
 
-constexpr std::uint64_t kMostBytes = std::uint64_t{1} << 46;
-
-std::uint64_t round_up(std::uint64_t value, std::uint64_t to) { return (value + to - 1) / to * to; }
-
-Error invalid(std::string message) {
-  return Error{ErrorKind::Invalid, EINVAL, "channel: " + std::move(message)};
-}
+constexpr std::uint64_t kMostChannelBytes = std::uint64_t{1} << 46;
 
 }  // namespace
+
+Error invalid_channel(std::string message) {
+  return Error{ErrorKind::Invalid, EINVAL, "channel: " + std::move(message)};
+}
 
 Result<Geometry> Geometry::plan(std::uint32_t producers, std::uint32_t consumers,
                                 std::uint32_t slots_per_lane, std::uint64_t slot_bytes,
                                 bool page_aligned) {
   for (std::uint32_t ends : {producers, consumers}) {
     if (ends < 1 || ends > kMostEnds) {
-      return invalid(std::to_string(producers) + " producers and " + std::to_string(consumers) +
-                     " consumers: 1 to " + std::to_string(kMostEnds) +
-                     " of each, because one kernel wait can watch at most " +
-                     std::to_string(kMostWatched) + " words");
+      return invalid_channel(std::to_string(producers) + " producers and " +
+                             std::to_string(consumers) + " consumers: 1 to " +
+                             std::to_string(kMostEnds) +
+                             " of each, because one kernel wait can watch at most " +
+                             std::to_string(kMostWatched) + " words");
     }
   }
   if (slots_per_lane < 1 || std::uint64_t{slots_per_lane} * consumers > kMostSlots) {
-    return invalid(std::to_string(slots_per_lane) + " slots for each of " +
-                   std::to_string(consumers) + " consumers: at least 1, and " +
-                   std::to_string(kMostSlots) + " in all");
+    return invalid_channel(std::to_string(slots_per_lane) + " slots for each of " +
+                           std::to_string(consumers) + " consumers: at least 1, and " +
+                           std::to_string(kMostSlots) + " in all");
   }
-  if (slot_bytes < 1 || slot_bytes > kMostBytes) {
-    return invalid("slots of " + std::to_string(slot_bytes) + " bytes: 1 to " +
-                   std::to_string(kMostBytes));
+  if (slot_bytes < 1 || slot_bytes > kMostChannelBytes) {
+    return invalid_channel("slots of " + std::to_string(slot_bytes) + " bytes: 1 to " +
+                           std::to_string(kMostChannelBytes));
   }
   Geometry g;
   g.producers = producers;
@@ -57,9 +58,9 @@ Result<Geometry> Geometry::plan(std::uint32_t producers, std::uint32_t consumers
   g.slots_at = round_up(g.descriptors_at + std::uint64_t{producers} * g.slots * sizeof(Descriptor),
                         g.page_bytes);
   std::uint64_t count = std::uint64_t{producers} * g.slots;
-  if (g.slot_stride > kMostBytes / count) {
-    return invalid(std::to_string(count) + " slots of " + std::to_string(slot_bytes) +
-                   " bytes: more than a machine's memory");
+  if (g.slot_stride > kMostChannelBytes / count) {
+    return invalid_channel(std::to_string(count) + " slots of " + std::to_string(slot_bytes) +
+                           " bytes: more than a machine's memory");
   }
   g.total_bytes = g.slots_at + count * g.slot_stride;
   return g;

@@ -26,6 +26,10 @@
 
 namespace pergpu::share {
 
+inline constexpr const char* kBadReadyRing =
+    "a ring of published items is damaged: another process overwrote its memory";
+Error invalid_channel(std::string message);
+
 constexpr std::uint64_t kChannelMagic = 0x6c6e6843'75677065;  // "epguChnl"
 constexpr std::uint32_t kChannelAbi = 1;
 /// With the endpoint's own flag, what one wait can watch.

@@ -8,9 +8,7 @@
 namespace pergpu::share {
 namespace {
 
-constexpr const char* kBadReadyRing =
-    "a ring of published items is damaged: another process overwrote its memory";
-constexpr const char* kNotOurs =
+constexpr const char* kLostConsumer =
     "this consumer was detached, replaced by another process, or inherited by fork()";
 /// So often producers are looked at while there is something to take.
 constexpr std::uint32_t kLookEvery = 64;
@@ -134,7 +132,7 @@ Taken Consumer::take_now() {
   Taken result;
   if (!is_ours()) {
     result.outcome = Outcome::Stale;
-    result.why = kNotOurs;
+    result.why = kLostConsumer;
     return result;
   }
   bool busy = ++takes_ % kLookEvery != 0;
@@ -188,7 +186,7 @@ Taken Consumer::take(std::int64_t deadline_ns) {
 }
 
 Result<void> Consumer::release(const Item& item) {
-  if (!is_ours()) return Error{ErrorKind::Unavailable, 0, std::string("channel: ") + kNotOurs};
+  if (!is_ours()) return Error{ErrorKind::Unavailable, 0, std::string("channel: ") + kLostConsumer};
   if (item.epoch != epoch()) {
     return Error{ErrorKind::Invalid, EINVAL,
                  "channel: the item was taken by an earlier owner of this place (epoch " +

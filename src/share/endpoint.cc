@@ -1,5 +1,5 @@
 // How an end of a channel sleeps: its own flag and the liveness words of all ends that it waits
-// for, in one wait.  No wait is longer than kLongestNs, and so often processes are asked for at
+// for, in one wait.  No wait is longer than kLongestWaitNs, and so often processes are asked for at
 // whose end nothing hints: a hint that got lost costs time only.
 #include <linux/futex.h>
 
@@ -11,7 +11,7 @@
 namespace pergpu::share {
 namespace {
 
-constexpr std::int64_t kLongestNs = 150'000'000;
+constexpr std::int64_t kLongestWaitNs = 150'000'000;
 constexpr std::int64_t kFirstSoonNs = 500'000;
 constexpr std::int64_t kLastSoonNs = 50'000'000;
 
@@ -75,13 +75,13 @@ void Endpoint::lower_flag() {
 Woken Endpoint::doze(std::int64_t deadline_ns) {
   backoff_ns_ = soon_ ? std::clamp(2 * backoff_ns_, kFirstSoonNs, kLastSoonNs) : 0;
   std::int64_t now = os::awake_now_ns();
-  if (thorough_at_ns_ == 0) thorough_at_ns_ = now + kLongestNs;
-  std::int64_t until = now + (soon_ ? backoff_ns_ : kLongestNs);
+  if (thorough_at_ns_ == 0) thorough_at_ns_ = now + kLongestWaitNs;
+  std::int64_t until = now + (soon_ ? backoff_ns_ : kLongestWaitNs);
   Woken woken = wait_any(watched_, std::min(until, deadline_ns));
   lower_flag();
   now = os::awake_now_ns();
   thorough_ = now >= thorough_at_ns_;
-  if (thorough_) thorough_at_ns_ = now + kLongestNs;
+  if (thorough_) thorough_at_ns_ = now + kLongestWaitNs;
   if (woken == Woken::TimedOut && until < deadline_ns) woken = Woken::Look;
   // The kernel wakes one of those who wait for the dead one.
   for (std::size_t i = 1; i < watched_.size(); ++i) {

@@ -20,7 +20,7 @@ namespace pergpu::share {
 namespace {
 
 constexpr std::uint32_t k32Bits = 2;
-constexpr std::int64_t kLookAgainNs = 20'000'000;
+constexpr std::int64_t kWatchedLookNs = 20'000'000;
 
 struct WaitvEntry {
   std::uint64_t value = 0;
@@ -49,6 +49,11 @@ Woken wait(const Word& word, std::uint32_t value, std::int64_t deadline_ns) {
                               FUTEX_BITSET_MATCH_ANY));
 }
 
+Woken sleep_until(std::int64_t deadline_ns) {
+  static const Word nobody{0};  // changes it
+  return wait(nobody, 0, deadline_ns);
+}
+
 bool watches_many() { return os::kernel_has(os::KernelCall::FutexWaitv); }
 
 void pretend_old_kernel(bool old) { os::pretend_missing(os::KernelCall::FutexWaitv, old); }
@@ -56,7 +61,7 @@ void pretend_old_kernel(bool old) { os::pretend_missing(os::KernelCall::FutexWai
 Woken wait_any(std::span<const Watched> words, std::int64_t deadline_ns) {
   if (words.size() == 1) return wait(*words[0].word, words[0].value, deadline_ns);
   if (!watches_many()) {
-    std::int64_t soon = os::awake_now_ns() + kLookAgainNs;
+    std::int64_t soon = os::awake_now_ns() + kWatchedLookNs;
     Woken woken = wait(*words[0].word, words[0].value, std::min(soon, deadline_ns));
     return woken == Woken::TimedOut && soon < deadline_ns ? Woken::Look : woken;
   }

@@ -34,6 +34,9 @@ enum class Woken {
 
 Woken wait(const Word& word, std::uint32_t value, std::int64_t deadline_ns);
 
+/// Nothing but a signal ends it earlier.
+Woken sleep_until(std::int64_t deadline_ns);
+
 /// Until one of the words changes.  Where the kernel cannot watch many (before 5.16, or forbidden
 /// by a sandbox), the first word is watched, and Look returned at least every 20 ms. REQUIRES: 1 to
 /// kMostWatched words.

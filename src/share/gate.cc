@@ -8,10 +8,8 @@
 namespace pergpu::share {
 namespace {
 
-constexpr std::int64_t kPatienceNs = 2'000'000'000;
-constexpr std::int64_t kLookAgainNs = 1'000'000;
-
-const Word kNobody{0};  // only to sleep on: nobody changes it
+constexpr std::int64_t kGatePatienceNs = 2'000'000'000;
+constexpr std::int64_t kGatePauseNs = 1'000'000;
 
 std::atomic<std::uint32_t> entries{0};
 
@@ -30,12 +28,12 @@ std::optional<Gate> Gate::try_enter(const Layout& layout) {
 }
 
 Result<Gate> Gate::enter(const Layout& layout) {
-  std::int64_t patience = os::awake_now_ns() + kPatienceNs;
+  std::int64_t patience = os::awake_now_ns() + kGatePatienceNs;
   while (true) {
     if (std::optional<Gate> gate = try_enter(layout)) return std::move(*gate);
     std::int64_t now = os::awake_now_ns();
     if (now >= patience) break;
-    wait(kNobody, 0, now + kLookAgainNs);
+    sleep_until(now + kGatePauseNs);
   }
   std::uint32_t pid = Owner::unpack(layout.header().gate.load()).pid;
   return Error{ErrorKind::Busy, EBUSY,

@@ -6,6 +6,7 @@
 #include "share/liveness.h"
 
 #include <linux/futex.h>
+#include <pthread.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -65,6 +66,14 @@ robust_list*& previous_of(robust_list* node) {
 void compiler_barrier() { std::atomic_signal_fence(std::memory_order_seq_cst); }
 
 }  // namespace
+
+std::atomic<unsigned> forks_so_far{0};
+
+unsigned count_forks() {
+  [[maybe_unused]] static const int once =
+      ::pthread_atfork(nullptr, nullptr, [] { forks_so_far.fetch_add(1); });
+  return forks_so_far.load(std::memory_order_relaxed);
+}
 
 Owner Owner::unpack(std::uint64_t word) {
   Owner owner;

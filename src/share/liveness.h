@@ -18,6 +18,7 @@
 
 #include <sys/types.h>
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -58,6 +59,12 @@ Owner this_process();
 /// Whether the process has ended (a zombie has).  False where it cannot be told.  Uses descriptors
 /// for a moment.
 bool has_ended(const Owner& owner);
+
+/// Forks between the first call of count_forks() and this process.  What was claimed before one is
+/// the parent's.
+extern std::atomic<unsigned> forks_so_far;
+/// Counts from now on; how many there have been.
+unsigned count_forks();
 
 /// Marked by the kernel, or never held: worth a look at has_ended().
 bool hints_at_death(const Word& live);

@@ -24,6 +24,7 @@
 #include <thread>
 #include <utility>
 
+#include "number.h"
 #include "os/free_memory.h"
 #include "share/permutation.h"
 #include "share/pinning.h"
@@ -36,14 +37,12 @@ constexpr std::size_t kAlignment = 64;
 constexpr std::size_t kPage = 4096;
 constexpr std::size_t kAhead = 16;       // rows
 constexpr std::size_t kMostAhead = 256;  // bytes of a row that are asked for; the rest is a stream
-constexpr std::uint64_t kMostBytes = 1ull << 46;
+constexpr std::uint64_t kMostArrayBytes = 1ull << 46;
 constexpr std::uint64_t kMostBatches = 1ull << 62;  // of all epochs
 constexpr std::uint32_t kMostAheadOfOne = 1 << 16;
 constexpr std::uint32_t kMostThreads = 1024;
 
 Error wrong(std::string why) { return Error{ErrorKind::Invalid, EINVAL, std::move(why)}; }
-
-std::size_t round_up(std::size_t size, std::size_t unit) { return (size + unit - 1) / unit * unit; }
 
 std::uint64_t rows_of_shard(const LoaderOptions& options) {
   return options.rows > options.shard ? (options.rows - options.shard - 1) / options.shards + 1 : 0;
@@ -79,22 +78,22 @@ Result<void> check(const LoaderOptions& o) {
     return wrong("shard " + std::to_string(o.shard) + " isn't less than the number of shards, " +
                  std::to_string(o.shards));
   }
-  if (o.rows > kMostBytes) return wrong("no array has " + std::to_string(o.rows) + " rows");
+  if (o.rows > kMostArrayBytes) return wrong("no array has " + std::to_string(o.rows) + " rows");
   std::uint64_t bytes = 0;
   for (const LoaderField& field : o.fields) {
     if (field.kernel && field.kernel->transform().in_bytes() != field.row_bytes) {
       return wrong("an image has " + std::to_string(field.kernel->transform().in_bytes()) +
                    " bytes, but a row of its array has " + std::to_string(field.row_bytes));
     }
-    if (field.row_bytes > kMostBytes || field.out_bytes() > kMostBytes) {
+    if (field.row_bytes > kMostArrayBytes || field.out_bytes() > kMostArrayBytes) {
       return wrong("a row of " + std::to_string(field.row_bytes) + " bytes is too long");
     }
-    if (field.out_bytes() != 0 && o.batch > kMostBytes / field.out_bytes()) {
+    if (field.out_bytes() != 0 && o.batch > kMostArrayBytes / field.out_bytes()) {
       return wrong("a batch of " + std::to_string(o.batch) + " rows of " +
                    std::to_string(field.out_bytes()) + " bytes is too large");
     }
     bytes += field.out_bytes() * o.batch + kPage;
-    if (bytes > kMostBytes) return wrong("the arrays of a batch are too large in total");
+    if (bytes > kMostArrayBytes) return wrong("the arrays of a batch are too large in total");
   }
   std::uint64_t batches = batches_of(o);
   if (batches == 0) {

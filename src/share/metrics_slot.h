@@ -34,6 +34,7 @@ constexpr std::uint32_t kMetricsAbi = 1;
 
 using SharedWord = std::atomic<std::uint64_t>;
 static_assert(sizeof(SharedWord) == 8 && SharedWord::is_always_lock_free);
+inline std::uint64_t load(const SharedWord& word) { return word.load(std::memory_order_acquire); }
 
 /// Constant after creation.
 struct MetricsHeader {

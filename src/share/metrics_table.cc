@@ -17,7 +17,7 @@ namespace {
 constexpr int kMostTries = 10'000;
 constexpr int kTriesAtOnce = 16;
 
-Error corrupt(std::string message) {
+Error corrupt_metrics(std::string message) {
   return Error{ErrorKind::Corrupt, 0, "the segment isn't a metrics table: " + std::move(message)};
 }
 
@@ -31,8 +31,6 @@ struct Copy {
   };
   std::vector<Entry> entries = {};
 };
-
-std::uint64_t load(const SharedWord& word) { return word.load(std::memory_order_acquire); }
 
 template <std::size_t N>
 void load_all(const SharedWord (&from)[N], std::uint64_t (&into)[N]) {
@@ -157,19 +155,20 @@ Result<MetricsTable> MetricsTable::create(std::byte* memory, std::size_t size,
 }
 
 Result<MetricsTable> MetricsTable::open(std::byte* memory, std::size_t size) {
-  if (size < bytes(1)) return corrupt("only " + std::to_string(size) + " bytes");
+  if (size < bytes(1)) return corrupt_metrics("only " + std::to_string(size) + " bytes");
   MetricsHeader header;  // copied before it is checked: others can write into it
   std::memcpy(&header, memory, sizeof(header));
-  if (header.magic != kMetricsMagic) return corrupt("wrong magic number");
+  if (header.magic != kMetricsMagic) return corrupt_metrics("wrong magic number");
   if (header.abi != kMetricsAbi || header.slot_bytes != sizeof(MetricsSlot)) {
-    return corrupt("created by another version of pergpu (layout " + std::to_string(header.abi) +
-                   ", this one supports " + std::to_string(kMetricsAbi) + ")");
+    return corrupt_metrics("created by another version of pergpu (layout " +
+                           std::to_string(header.abi) + ", this one supports " +
+                           std::to_string(kMetricsAbi) + ")");
   }
   if (header.slots == 0 || header.total_bytes != bytes(header.slots) || header.total_bytes > size) {
-    return corrupt("its size doesn't match its header");
+    return corrupt_metrics("its size doesn't match its header");
   }
   const auto* end = static_cast<const char*>(std::memchr(header.key, 0, sizeof(header.key)));
-  if (end == nullptr) return corrupt("its key isn't terminated");
+  if (end == nullptr) return corrupt_metrics("its key isn't terminated");
   return MetricsTable(memory, header.slots, std::string(static_cast<const char*>(header.key), end));
 }
 

@@ -5,8 +5,6 @@
 // middle of a report has left the undo by which its words are put back first.
 #include "share/metrics_writer.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <bit>
@@ -19,16 +17,6 @@
 namespace pergpu::share {
 namespace {
 
-// What was claimed before a fork is the parent's.
-std::atomic<unsigned> forks_so_far{0};
-
-unsigned count_forks() {
-  [[maybe_unused]] static const int once =
-      ::pthread_atfork(nullptr, nullptr, [] { forks_so_far.fetch_add(1); });
-  return forks_so_far.load(std::memory_order_relaxed);
-}
-
-std::uint64_t load(const SharedWord& word) { return word.load(std::memory_order_acquire); }
 void store(SharedWord& word, std::uint64_t value) { word.store(value, std::memory_order_release); }
 
 template <std::size_t N>

@@ -39,12 +39,10 @@ constexpr std::uint64_t kMagic = 0x314D415241504750;  // "PGPARAM1"
 constexpr std::uint64_t kVersion = 1;
 constexpr std::uint64_t kDataAlignment = 4096;
 constexpr std::uint64_t kPieceBytes = std::uint64_t{1} << 20;  // between two beats of a copy
-constexpr std::int64_t kPatienceNs = 2'000'000'000;
-constexpr std::int64_t kLookAgainNs = 1'000'000;
+constexpr std::int64_t kParametersPatienceNs = 2'000'000'000;
+constexpr std::int64_t kParametersPauseNs = 1'000'000;
 
-const Word kNobody{0};  // only to sleep on: nobody changes it
-
-Error invalid(const std::string& why) {
+Error invalid_parameters(const std::string& why) {
   return Error{ErrorKind::Invalid, EINVAL, "parameters: " + why};
 }
 
@@ -88,12 +86,13 @@ Parameters::Parameters(ParametersHeader* header, std::span<std::byte> memory,
 Result<std::unique_ptr<Parameters>> Parameters::lay_out(std::span<std::byte> memory,
                                                         std::string_view head,
                                                         std::uint64_t data_bytes) {
-  if (!is_aligned(memory)) return invalid("the memory isn't aligned to 64 bytes");
-  if (data_bytes % 8 != 0) return invalid("the data's size isn't a multiple of 8");
+  if (!is_aligned(memory)) return invalid_parameters("the memory isn't aligned to 64 bytes");
+  if (data_bytes % 8 != 0) return invalid_parameters("the data's size isn't a multiple of 8");
   std::uint64_t offset = data_offset_for(head.size());
   if (offset > memory.size() || data_bytes > memory.size() - offset) {
-    return invalid(std::to_string(memory.size()) + " bytes are too few for " +
-                   std::to_string(data_bytes) + " of data from " + std::to_string(offset) + " on");
+    return invalid_parameters(std::to_string(memory.size()) + " bytes are too few for " +
+                              std::to_string(data_bytes) + " of data from " +
+                              std::to_string(offset) + " on");
   }
   // Zeroes are what each of its parts begins with.
   auto* header = reinterpret_cast<ParametersHeader*>(memory.data());
@@ -112,11 +111,12 @@ Result<std::unique_ptr<Parameters>> Parameters::open(std::span<std::byte> memory
   auto* header = reinterpret_cast<ParametersHeader*>(memory.data());
   if (!is_aligned(memory) || memory.size() < sizeof(ParametersHeader) ||
       header->magic.load(std::memory_order_acquire) != kMagic) {
-    return invalid("wrong magic number");
+    return invalid_parameters("wrong magic number");
   }
   if (header->version != kVersion) {
-    return invalid("version " + std::to_string(header->version) +
-                   " was created by another pergpu; expected " + std::to_string(kVersion));
+    return invalid_parameters("version " + std::to_string(header->version) +
+                              " was created by another pergpu; expected " +
+                              std::to_string(kVersion));
   }
   // Read once: whoever has the memory can change them after they were checked.
   std::uint64_t head_bytes = std::atomic_ref(header->head_bytes).load(std::memory_order_relaxed);
@@ -125,7 +125,7 @@ Result<std::unique_ptr<Parameters>> Parameters::open(std::span<std::byte> memory
   bool fits = head_bytes <= memory.size() && offset <= memory.size() &&
               offset == data_offset_for(head_bytes) && data_bytes <= memory.size() - offset &&
               data_bytes % 8 == 0;
-  if (!fits) return invalid("the header is damaged");
+  if (!fits) return invalid_parameters("the header is damaged");
   return std::unique_ptr<Parameters>(
       new Parameters(header, memory, memory.subspan(offset, data_bytes)));
 }
@@ -156,7 +156,7 @@ class Naming {
     Owner me = this_process();
     if (me.start == 0) return no_descriptor();
     me.epoch = entries_.fetch_add(1);  // tells threads apart
-    std::int64_t patience = os::awake_now_ns() + kPatienceNs;
+    std::int64_t patience = os::awake_now_ns() + kParametersPatienceNs;
     while (true) {
       std::uint64_t found = word->load(), mine = me.pack();
       if ((found == 0 || has_ended(Owner::unpack(found))) &&
@@ -169,7 +169,7 @@ class Naming {
                      "parameters: process " + std::to_string(Owner::unpack(found).pid) +
                          " has been creating a counter for 2 s; check whether it is stopped"};
       }
-      wait(kNobody, 0, now + kLookAgainNs);
+      sleep_until(now + kParametersPauseNs);
     }
   }
   Naming(Naming&& other) noexcept
@@ -205,8 +205,8 @@ Result<std::size_t> Parameters::counter(std::string_view name) {
     return i;
   };
   if (name.empty() || name.size() > kLongestName) {
-    return invalid("a counter's name must have 1 to " + std::to_string(kLongestName) +
-                   " bytes, not " + std::to_string(name.size()));
+    return invalid_parameters("a counter's name must have 1 to " + std::to_string(kLongestName) +
+                              " bytes, not " + std::to_string(name.size()));
   }
   std::size_t at = known();
   if (at < kMostCounters && !name_of(header_->counters[at]).empty()) return at;
@@ -254,11 +254,11 @@ void Parameters::copy(std::span<std::byte> into) {
 Result<Parameters::Snapshot> Parameters::snapshot(std::span<std::byte> into,
                                                   std::int64_t deadline_ns, IfLate if_late) {
   if (into.size() != data_.size()) {
-    return invalid("a snapshot has " + std::to_string(data_.size()) + " bytes, not " +
-                   std::to_string(into.size()));
+    return invalid_parameters("a snapshot has " + std::to_string(data_.size()) + " bytes, not " +
+                              std::to_string(into.size()));
   }
   if (gate_.is_inside()) {
-    return invalid("a snapshot inside an update would deadlock: leave the update first");
+    return invalid_parameters("a snapshot inside an update would deadlock: leave the update first");
   }
   if (taking_.exchange(true)) {
     return Error{ErrorKind::Busy, EBUSY,

@@ -22,10 +22,10 @@ namespace {
 
 constexpr std::uint64_t kPipeMagic = 0x65706970'75677065;  // "epgupipe"
 
-constexpr std::int64_t kLongestNs = 200'000'000;
+constexpr std::int64_t kLongestPipeWaitNs = 200'000'000;
 constexpr const char* kForked = "this end is closed, or was inherited by fork()";
 
-Error invalid(std::string message) {
+Error invalid_pipe_channel(std::string message) {
   return Error{ErrorKind::Invalid, EINVAL, "channel over pipes: " + std::move(message)};
 }
 
@@ -71,8 +71,8 @@ Result<PipeEnds> PipeEnds::create(const ChannelOptions& options) {
                      options.slot_bytes, options.page_aligned);
   if (!geometry) return std::move(geometry).error();
   if (geometry->slots > kMostPipeSlots) {
-    return invalid(std::to_string(geometry->slots) + " slots, at most " +
-                   std::to_string(kMostPipeSlots));
+    return invalid_pipe_channel(std::to_string(geometry->slots) + " slots, at most " +
+                                std::to_string(kMostPipeSlots));
   }
   std::uint64_t at = geometry->page_bytes;
   Result<Segment> segment =
@@ -174,7 +174,8 @@ PipeEnd::Got PipeEnd::read_token(Token& token, std::int64_t deadline_ns) const {
 }
 
 Woken PipeEnd::wait(std::int64_t deadline_ns) const {
-  std::int64_t left = std::clamp(deadline_ns - os::awake_now_ns(), std::int64_t{0}, kLongestNs);
+  std::int64_t left =
+      std::clamp(deadline_ns - os::awake_now_ns(), std::int64_t{0}, kLongestPipeWaitNs);
   timespec time = {.tv_sec = 0, .tv_nsec = left};
   pollfd waiting = {.fd = in_.get(), .events = POLLIN, .revents = 0};
   int ready = ::ppoll(&waiting, 1, &time, nullptr);
@@ -254,9 +255,12 @@ Acquired PipeProducer::acquire(std::int64_t deadline_ns) {
 }
 
 Result<void> PipeProducer::publish(const Slot& slot, std::uint64_t bytes) {
-  if (!is_ours()) return invalid("this producer is closed, or was inherited by fork()");
-  if (slot.index >= slots_ || !held_[slot.index]) return invalid("the slot isn't held");
-  if (bytes > slot_bytes_) return invalid(std::to_string(bytes) + " bytes are too many");
+  if (!is_ours())
+    return invalid_pipe_channel("this producer is closed, or was inherited by fork()");
+  if (slot.index >= slots_ || !held_[slot.index])
+    return invalid_pipe_channel("the slot isn't held");
+  if (bytes > slot_bytes_)
+    return invalid_pipe_channel(std::to_string(bytes) + " bytes are too many");
   Result<void> sent =
       write_token({.slot = slot.index, .bytes = bytes, .sequence = ++header().sequence});
   if (sent) held_[slot.index] = false;
@@ -264,7 +268,8 @@ Result<void> PipeProducer::publish(const Slot& slot, std::uint64_t bytes) {
 }
 
 Result<void> PipeProducer::abandon(const Slot& slot) {
-  if (slot.index >= slots_ || !held_[slot.index]) return invalid("the slot isn't held");
+  if (slot.index >= slots_ || !held_[slot.index])
+    return invalid_pipe_channel("the slot isn't held");
   held_[slot.index] = false;
   spare_.push_back(slot.index);
   return {};
@@ -338,8 +343,9 @@ void PipeConsumer::close() {
 }
 
 Result<void> PipeConsumer::release(const Item& item) {
-  if (!is_ours()) return invalid("this consumer is closed, or was inherited by fork()");
-  if (item.slot >= slots_ || !held_[item.slot]) return invalid("the slot isn't held");
+  if (!is_ours())
+    return invalid_pipe_channel("this consumer is closed, or was inherited by fork()");
+  if (item.slot >= slots_ || !held_[item.slot]) return invalid_pipe_channel("the slot isn't held");
   Result<void> given = write_token({.slot = item.slot});
   if (given) held_[item.slot] = false;
   return given;

@@ -14,14 +14,8 @@ namespace {
 
 constexpr const char* kBadFreeRing =
     "a ring of free slots is damaged: another process overwrote its memory";
-constexpr const char* kBadReadyRing =
-    "a ring of published items is damaged: another process overwrote its memory";
-constexpr const char* kNotOurs =
+constexpr const char* kLostProducer =
     "this producer was detached, replaced by another process, or inherited by fork()";
-
-Error invalid(std::string message) {
-  return Error{ErrorKind::Invalid, EINVAL, "channel: " + std::move(message)};
-}
 
 }  // namespace
 
@@ -165,7 +159,7 @@ Acquired Producer::acquire_now() {
   }
   if (!is_ours()) {
     result.outcome = Outcome::Stale;
-    result.why = kNotOurs;
+    result.why = kLostProducer;
     return result;
   }
   for (std::uint32_t c = 0; c < lanes_.size() && corrupt_ == nullptr; ++c) {
@@ -220,27 +214,27 @@ Acquired Producer::acquire(std::int64_t deadline_ns) {
 }
 
 Result<void> Producer::check(const Slot& slot) const {
-  if (!is_ours()) return Error{ErrorKind::Unavailable, 0, std::string("channel: ") + kNotOurs};
+  if (!is_ours()) return Error{ErrorKind::Unavailable, 0, std::string("channel: ") + kLostProducer};
   if (corrupt_ != nullptr) {
     return Error{ErrorKind::Corrupt, 0, std::string("channel: ") + corrupt_};
   }
   if (slot.epoch != epoch()) {
-    return invalid("the slot was acquired by an earlier owner of this place (epoch " +
-                   std::to_string(slot.epoch) + ", now " + std::to_string(epoch()) + ")");
+    return invalid_channel("the slot was acquired by an earlier owner of this place (epoch " +
+                           std::to_string(slot.epoch) + ", now " + std::to_string(epoch()) + ")");
   }
   if (slot.index >= at_.size() || at_[slot.index] != At::Held) {
-    return invalid("slot " + std::to_string(slot.index) +
-                   " isn't held: it was already published or abandoned");
+    return invalid_channel("slot " + std::to_string(slot.index) +
+                           " isn't held: it was already published or abandoned");
   }
   return {};
 }
 
 Result<void> Producer::publish(const Slot& slot, std::uint64_t bytes) {
   if (Result<void> held = check(slot); !held) return held;
-  if (closed_) return invalid("this producer is closed");
+  if (closed_) return invalid_channel("this producer is closed");
   if (bytes > layout_.geometry().slot_bytes) {
-    return invalid(std::to_string(bytes) + " bytes in a slot of " +
-                   std::to_string(layout_.geometry().slot_bytes));
+    return invalid_channel(std::to_string(bytes) + " bytes in a slot of " +
+                           std::to_string(layout_.geometry().slot_bytes));
   }
   // Who is there now, and who has given back what: both decide who gets it.
   for (std::uint32_t c = 0; c < lanes_.size(); ++c) lanes_[c].seen = layout_.consumer_owner(c);

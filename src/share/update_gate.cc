@@ -8,8 +8,6 @@
 // for it: each thread knows which gates it is inside of.
 #include "share/update_gate.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
@@ -50,14 +48,11 @@ std::uint64_t who_we_are() {
   return me.start == 0 ? 0 : me.with(PlaceState::Vacant).pack() & kWho;
 }
 
-std::atomic<unsigned> forks_so_far{0};
 std::atomic<std::uint64_t> serials{0};
 std::atomic<std::uint64_t> tickets{0};
 
 /// Of held_: what a process that was forked off has another number of.
 unsigned forks_of(std::uint64_t held) { return static_cast<unsigned>(held >> 32); }
-
-const Word kNobody{0};  // only to sleep on: nobody changes it
 
 /// The gates that this thread is inside of; nearly always none or one.
 struct Depth {
@@ -78,8 +73,7 @@ Depth* depth_of(std::uint64_t serial, unsigned forks) {
 
 UpdateGate::UpdateGate(GateWords* words, std::span<UpdatePlace> places)
     : words_(words), places_(places), serial_(serials.fetch_add(1)) {
-  [[maybe_unused]] static const int once =
-      ::pthread_atfork(nullptr, nullptr, [] { forks_so_far.fetch_add(1); });
+  count_forks();
 }
 
 UpdateGate::~UpdateGate() {
@@ -248,7 +242,7 @@ Result<UpdateGate::Closing> UpdateGate::close(std::int64_t deadline_ns) {
       if (now >= deadline_ns) return Closing{.outcome = Outcome::TimedOut, .pid = inside};
       break;
     }
-    wait(kNobody, 0, os::awake_now_ns() + kBreakNs);
+    sleep_until(os::awake_now_ns() + kBreakNs);
   }
 }
 
