@@ -29,8 +29,6 @@ namespace pergpu::gpu {
 namespace {
 
 // The reply must stay bounded whatever the files say.
-constexpr std::size_t kMaxGpus = 64;
-constexpr std::size_t kMaxProcesses = 256;
 constexpr std::size_t kMaxName = 64;
 
 constexpr std::string_view kDriver = "amdgpu";

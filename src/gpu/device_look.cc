@@ -17,9 +17,7 @@ namespace pergpu::gpu {
 namespace {
 
 // The reply must stay bounded whatever the library says.
-constexpr unsigned kMaxGpus = 64;
 constexpr unsigned kMaxInstances = 32;
-constexpr std::size_t kMaxProcesses = 256;
 
 void add_processes(const std::vector<NvmlProcess>& found, bool compute, bool in_container,
                    GpuReading& reading) {

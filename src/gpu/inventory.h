@@ -3,6 +3,7 @@
 // never "healthy" and never "lost".
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -13,6 +14,10 @@
 #include "result.h"
 
 namespace pergpu {
+
+/// What a probe reports stays bounded, whatever the library or the files of the kernel say.
+inline constexpr unsigned kMaxGpus = 64;
+inline constexpr std::size_t kMaxProcesses = 256;  // of a GPU
 
 /// A process on a GPU as NVML reports it.  In a container pids are the host's and cannot be
 /// matched.
