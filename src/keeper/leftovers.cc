@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kMostNames = 4;
 constexpr std::size_t kLongestName = 60;
-constexpr std::size_t kMostRead = 64;  // processes whose words are read
+constexpr std::size_t kMostProcessesRead = 64;  // processes whose words are read
 
 std::string_view base_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
@@ -37,7 +37,7 @@ std::string program_name(const std::string& short_name, const std::vector<std::s
 
 std::vector<std::string> names_of(const std::vector<os::TreeMember>& left) {
   std::vector<std::string> names;
-  const std::size_t read = std::min(left.size(), kMostRead);
+  const std::size_t read = std::min(left.size(), kMostProcessesRead);
   for (std::size_t i = 0; i < read && names.size() < kMostNames; ++i) {
     std::string name = program_name(left[i].name, os::arguments_of(left[i].pid));
     if (std::find(names.begin(), names.end(), name) == names.end()) {

@@ -12,8 +12,8 @@
 namespace pergpu::keeper {
 namespace {
 
-constexpr std::size_t kMostRead = 1u << 20;  // of the file, in a look
-constexpr int kMostEventReads = 16;          // of 4096 bytes each, in a look
+constexpr std::size_t kMostBytesRead = 1u << 20;  // of the file, in a look
+constexpr int kMostEventReads = 16;               // of 4096 bytes each, in a look
 
 /// Nothing else is opened: a device may be one that acts when it is.
 os::UniqueFd open_regular(const std::string& path, struct stat& st) {
@@ -33,7 +33,7 @@ bool ReadyWatch::has_line() {
   if (!fd) return false;
   if (st.st_size < read_to_) read_to_ = 0;  // it was truncated: all of it is new
   char buffer[4096];
-  for (std::size_t read = 0; read < kMostRead;) {
+  for (std::size_t read = 0; read < kMostBytesRead;) {
     const ssize_t n = ::pread(fd.get(), buffer, sizeof buffer, read_to_);
     if (n <= 0) return false;
     if (std::memchr(buffer, '\n', static_cast<std::size_t>(n)) != nullptr) return true;
