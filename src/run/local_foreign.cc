@@ -14,7 +14,7 @@
 namespace pergpu {
 namespace {
 
-constexpr std::int64_t kLookNs = 1'000'000'000;
+constexpr std::int64_t kForeignLookNs = 1'000'000'000;
 
 bool is_busy(const keeper::State& state) {
   return std::any_of(state.held.begin(), state.held.end(),
@@ -51,7 +51,7 @@ void LocalEngine::leave_alone(KeeperId id, const ForeignKeepers::Keeper& foreign
 
 void LocalEngine::watch_foreign() {
   if (foreign_timer_ != 0 || !foreign_.has_earlier()) return;
-  foreign_timer_ = loop_.at(clock_.now().boot_ns + kLookNs, [this] {
+  foreign_timer_ = loop_.at(clock_.now().boot_ns + kForeignLookNs, [this] {
     foreign_timer_ = 0;
     look_at_foreign();
     watch_foreign();

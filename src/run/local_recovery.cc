@@ -28,7 +28,7 @@ constexpr std::int64_t kLongestPauseNs = 30 * kSecond;
 constexpr std::string_view kRecordSuffix = ".rec";
 const std::string kSilent = "its keeper didn't respond, so pergpu ended it and the job";
 /// Times Config::answer_ns: how long a keeper that lives has to make its socket again.
-constexpr std::int64_t kPatience = 12;
+constexpr std::int64_t kPatienceFactor = 12;
 
 /// "k17" -> 17, also "k17.rec" with `suffix`; 0: another file.
 std::int64_t keeper_number(std::string_view name, std::string_view suffix) {
@@ -171,7 +171,7 @@ void LocalEngine::reconnect(KeeperId id) {
   if (nobody_listens(connected.error())) {
     const std::int64_t now = clock_.now().boot_ns;
     if (keeper.unheard_since_ns == 0) keeper.unheard_since_ns = now;
-    const bool is_waited_for = now < keeper.unheard_since_ns + kPatience * config_.answer_ns;
+    const bool is_waited_for = now < keeper.unheard_since_ns + kPatienceFactor * config_.answer_ns;
     if (!keeper.link->is_alive() || !is_waited_for) return keeper.link->end_unreachable();
     keeper.pause_ns = std::min(keeper.pause_ns, kSecond / 2);  // it makes its socket again
   }
@@ -301,7 +301,7 @@ bool LocalEngine::is_hidden(KeeperId id) {
     hidden_.erase(it);
     return false;
   }
-  const std::int64_t end = it->second.since_ns + kPatience * config_.answer_ns;
+  const std::int64_t end = it->second.since_ns + kPatienceFactor * config_.answer_ns;
   if (clock_.now().boot_ns >= end) (void)os::send_signal(process.pid, process.start_ticks, SIGKILL);
   return true;
 }

@@ -16,7 +16,7 @@
 namespace pergpu {
 namespace {
 
-constexpr std::int64_t kLookNs = 2'000'000'000;
+constexpr std::int64_t kStopLookNs = 2'000'000'000;
 constexpr std::chrono::seconds kUsualGrace{30};
 
 bool is_stopped(pid_t pid) {
@@ -115,7 +115,7 @@ void LocalEngine::end_keeper(AttemptId id, KeeperId keeper) {
 
 void LocalEngine::watch_stopped() {
   if (wake_timer_ != 0) return;
-  wake_timer_ = loop_.at(clock_.now().boot_ns + kLookNs, [this] {
+  wake_timer_ = loop_.at(clock_.now().boot_ns + kStopLookNs, [this] {
     wake_timer_ = 0;
     wake_keepers();
   });

@@ -27,7 +27,7 @@ namespace {
 constexpr char kProgram[] = "nvidia-cuda-mps-control";
 constexpr char kProcessName[] =
     "nvidia-cuda-mps";  // of daemon and server: the kernel keeps 15 bytes
-constexpr std::int64_t kPatience = 5'000'000'000;  // ns, with each call of the program
+constexpr std::int64_t kCallPatienceNs = 5'000'000'000;  // ns, with each call of the program
 constexpr int kPauseMs = 10;
 constexpr std::size_t kMostText = 65536;
 
@@ -73,7 +73,7 @@ std::string last_line(std::string text) {
 /// `is_so` within the patience.
 template <typename Condition>
 bool await(const Condition& is_so) {
-  const std::int64_t end = os::boot_now_ns() + kPatience;
+  const std::int64_t end = os::boot_now_ns() + kCallPatienceNs;
   while (!is_so()) {
     if (os::boot_now_ns() > end) return false;
     ::poll(nullptr, 0, kPauseMs);
@@ -118,7 +118,7 @@ Result<std::string> MpsControl::ask(const std::string& folder, const std::string
   call.argv = {program_};
   call.env = environment(folder, "");
   call.input = command + "\n";
-  call.limit_ns = kPatience;
+  call.limit_ns = kCallPatienceNs;
   call.most_said = kMostText;
   Result<ProgramEnd> end = run_program(call);
   if (!end) return std::move(end).error();
@@ -141,7 +141,7 @@ Result<void> MpsControl::launch(const std::string& folder, const std::string& gp
   ProgramCall call;
   call.argv = {"/bin/sh", "-c", R"(exec "$0" -d < /dev/null > "$1" 2>&1)", program_, said};
   call.env = environment(folder, gpu);
-  call.limit_ns = kPatience;
+  call.limit_ns = kCallPatienceNs;
   Result<ProgramEnd> end = run_program(call);
   if (!end) return std::move(end).error();
   if (!has_succeeded(*end)) {
