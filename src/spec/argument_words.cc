@@ -8,9 +8,9 @@
 namespace pergpu {
 namespace {
 
-class Words {
+class ArgumentWords {
  public:
-  explicit Words(ArgumentStyle style) : style_(style) {}
+  explicit ArgumentWords(ArgumentStyle style) : style_(style) {}
 
   /// `texts`: those of the members as written; null within a table.
   Result<void> add_members(const std::string& prefix, std::string_view json,
@@ -50,7 +50,7 @@ class Words {
 Result<std::vector<std::string>> argument_words(std::string_view json,
                                                 const RunParameters& parameters,
                                                 ArgumentStyle style) {
-  Words words(style);
+  ArgumentWords words(style);
   if (Result<void> added = words.add_members("", json, &parameters); !added)
     return std::move(added).error();
   return words.take();

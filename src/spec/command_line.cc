@@ -45,9 +45,10 @@ void put(Node& table, std::string key, Node value) {
   table.items.push_back(std::move(value));
 }
 
-class Builder {
+class CommandLineBuilder {
  public:
-  Builder(Report& report, const CommandLineOptions& options, const std::vector<std::string>& words)
+  CommandLineBuilder(Report& report, const CommandLineOptions& options,
+                     const std::vector<std::string>& words)
       : report_(report), options_(options), words_(words) {}
 
   Node build() {
@@ -336,7 +337,7 @@ ParsedSweep sweep_from_command_line(const CommandLineOptions& options,
     out.diagnostics = report.take();
     return out;
   }
-  Node root = Builder(report, options, words).build();
+  Node root = CommandLineBuilder(report, options, words).build();
   LoadOptions load;
   if (!options.out.empty()) {
     const bool begins_by_itself = std::string_view("/~$").find(options.out[0]) != std::string::npos;

@@ -13,7 +13,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-class Builder : public nlohmann::json_sax<Json> {
+class ExactJsonBuilder : public nlohmann::json_sax<Json> {
  public:
   bool null() override { return put(nullptr); }
   bool boolean(bool value) override { return put(value); }
@@ -71,7 +71,7 @@ class Builder : public nlohmann::json_sax<Json> {
 }  // namespace
 
 nlohmann::json exact_json(std::string_view text) {
-  Builder builder;
+  ExactJsonBuilder builder;
   if (!Json::sax_parse(text.begin(), text.end(), &builder)) return nullptr;
   return builder.take();
 }

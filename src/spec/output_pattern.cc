@@ -11,8 +11,7 @@
 namespace pergpu {
 namespace {
 
-constexpr char kPlaceholder = '\x01';  // stands for one, which may be any text
-constexpr std::size_t kMostNameBytes = 255;
+constexpr char kPlaceholderMark = '\x01';  // stands for one, which may be any text
 
 /// `{a,b}` or `{1..3}` at the beginning of `text`; "": none.
 std::string_view alternatives(std::string_view text) {
@@ -45,7 +44,7 @@ std::string marked(std::string_view text) {
     if (part.kind == TemplatePart::Kind::Text) {
       out += part.text;
     } else {
-      out += kPlaceholder;
+      out += kPlaceholderMark;
     }
   });
   return out;

@@ -13,9 +13,9 @@
 namespace pergpu {
 namespace {
 
-class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
+class JsonTreeBuilder : public nlohmann::json_sax<nlohmann::json> {
  public:
-  TreeBuilder(Report& report, std::uint32_t source, std::string_view text, std::size_t offset)
+  JsonTreeBuilder(Report& report, std::uint32_t source, std::string_view text, std::size_t offset)
       : report_(report), source_(source), text_(text), offset_(offset) {}
 
   bool null() override { return scalar(Node::Kind::Null, 0, 0); }
@@ -162,7 +162,7 @@ class TreeBuilder : public nlohmann::json_sax<nlohmann::json> {
 
 std::optional<Node> read_json_value(Report& report, std::uint32_t source, std::string_view text,
                                     std::size_t offset) {
-  TreeBuilder builder(report, source, text, offset);
+  JsonTreeBuilder builder(report, source, text, offset);
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) return std::nullopt;
   return builder.take();
 }

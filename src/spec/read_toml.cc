@@ -124,20 +124,20 @@ class Converter {
 
   void convert_table(const toml::table& table, Node& out, int depth) {
     out.kind = Node::Kind::Table;
-    struct Member {
+    struct TableMember {
       const toml::key* key;
       const toml::node* value;
     };
-    std::vector<Member> members;
+    std::vector<TableMember> members;
     members.reserve(table.size());
     for (auto it = table.begin(); it != table.end(); ++it)
       members.push_back({&it->first, &it->second});
-    std::sort(members.begin(), members.end(), [](const Member& a, const Member& b) {
+    std::sort(members.begin(), members.end(), [](const TableMember& a, const TableMember& b) {
       const toml::source_position& p = a.key->source().begin;
       const toml::source_position& q = b.key->source().begin;
       return std::pair(p.line, p.column) < std::pair(q.line, q.column);
     });
-    for (const Member& m : members) {
+    for (const TableMember& m : members) {
       out.keys.push_back({std::string(m.key->str()), place(m.key->source().begin)});
       out.items.push_back(convert(*m.value, depth + 1));
     }

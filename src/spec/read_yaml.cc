@@ -22,9 +22,9 @@
 namespace pergpu {
 namespace {
 
-class TreeBuilder : public YAML::EventHandler {
+class YamlTreeBuilder : public YAML::EventHandler {
  public:
-  TreeBuilder(Report& report, std::uint32_t source) : report_(report), source_(source) {}
+  YamlTreeBuilder(Report& report, std::uint32_t source) : report_(report), source_(source) {}
 
   void OnDocumentStart(const YAML::Mark& mark) override {
     if (++documents_ > 1) {
@@ -234,7 +234,7 @@ std::optional<Node> read_yaml(Report& report, std::uint32_t source) {
     report.set_incomplete();
     return std::nullopt;
   }
-  TreeBuilder builder(report, source);
+  YamlTreeBuilder builder(report, source);
   ViewBuffer buffer(text.text());
   std::istream in(&buffer);
   try {

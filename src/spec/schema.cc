@@ -8,6 +8,7 @@
 
 #include "spec/draft.h"
 #include "spec/notify_keys.h"
+#include "spec/output_pattern.h"
 #include "spec/overrides.h"
 #include "spec/path_text.h"
 #include "spec/placeholders.h"
@@ -113,7 +114,6 @@ void read_out(Draft& draft, const Node* node) {
 
 /// What no file system can hold: each job would fail when its folder is made.
 void check_out_length(Draft& draft, Place at) {
-  constexpr std::size_t kMostNameBytes = 255;
   constexpr std::size_t kMostPathBytes = 4095;
   constexpr std::size_t kLongestFile = 40;  // what pergpu itself writes into a job's folder
   const SweepSpec& sweep = draft.sweep;

@@ -18,19 +18,19 @@ struct Setting {
   bool may_be_none;  // stored as 0
 };
 
-constexpr Setting kKnown[] = {
+constexpr Setting kKnownSettings[] = {
     {kSettings[0], &Settings::priority, false},
     {kSettings[1], &Settings::weight, true},
     {kSettings[2], &Settings::max_parallel, true},
     {kSettings[3], &Settings::lanes, false},
 };
 
-struct Range {
+struct Limits {
   std::int64_t least = 1;
   std::int64_t most = 100'000;  // of --lanes, which is no key of a step
 };
 /// What the sweep file takes.
-Range range_of(std::string_view key) {
+Limits limits_of(std::string_view key) {
   for (const KnownKey& known : step_keys(/*in_defaults=*/false)) {
     if (known.name == key) return {.least = known.type.min, .most = known.type.max};
   }
@@ -62,11 +62,11 @@ std::string read(std::string_view word, Settings& out) {
   const std::size_t equals = word.find('=');
   const std::string_view key = word.substr(0, equals);
   const std::string_view text = word.substr(equals + 1);
-  const auto found = std::find_if(std::begin(kKnown), std::end(kKnown),
+  const auto found = std::find_if(std::begin(kKnownSettings), std::end(kKnownSettings),
                                   [&](const Setting& known) { return known.name == key; });
-  if (found == std::end(kKnown)) return refusal(key);
+  if (found == std::end(kKnownSettings)) return refusal(key);
   if (out.*(found->value)) return fmt::format("`{}` is given twice", key);
-  const Range range = range_of(key);
+  const Limits range = limits_of(key);
   std::optional<int> value = whole_number<int>(text);
   if (value && (*value < range.least || *value > range.most)) value.reset();
   if (found->may_be_none && text == "none") value = 0;

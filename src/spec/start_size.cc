@@ -57,9 +57,9 @@ std::vector<std::pair<std::string, std::string>> param_env(const RunParameters& 
 namespace {
 
 /// Words of {args} or {overrides}: the same each time.
-class Words {
+class WordSizes {
  public:
-  explicit Words(const RenderScope& scope) : scope_(scope) {}
+  explicit WordSizes(const RenderScope& scope) : scope_(scope) {}
   Result<std::vector<std::size_t>> sizes(Builtin b) {
     auto [it, is_new] = known_.try_emplace(b);
     if (!is_new) return it->second;
@@ -75,7 +75,7 @@ class Words {
 };
 
 Result<void> add_command(StartSize& size, const StepSpec& step, const RenderScope& scope) {
-  Words words(scope);
+  WordSizes words(scope);
   for (const Template& t : step.command) {
     if (const std::optional<Builtin> several = words_builtin(t, scope)) {
       const Result<std::vector<std::size_t>> sizes = words.sizes(*several);

@@ -17,7 +17,7 @@
 namespace pergpu {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 /// 250 years: nanoseconds of it fit into 64 bits.
 constexpr std::int64_t kMostMilliseconds = std::int64_t{250} * 365 * 86'400'000;
@@ -37,22 +37,22 @@ std::string_view name_of(Need::Scope scope) {
   return "same-run";
 }
 
-Json pairs_to_json(const std::vector<std::pair<std::string, std::string>>& pairs) {
-  Json out = Json::array();
-  for (const auto& [name, value] : pairs) out.push_back(Json::array({name, value}));
+OrderedJson pairs_to_json(const std::vector<std::pair<std::string, std::string>>& pairs) {
+  OrderedJson out = OrderedJson::array();
+  for (const auto& [name, value] : pairs) out.push_back(OrderedJson::array({name, value}));
   return out;
 }
 
-Json retries_to_json(const RetryPolicy& r) {
-  Json out = {{"max", r.max}};
+OrderedJson retries_to_json(const RetryPolicy& r) {
+  OrderedJson out = {{"max", r.max}};
   for (OutcomeClass cls : r.on) out["on"].push_back(std::string(to_string(cls)));
   if (r.delay != RetryPolicy().delay) out["delay_ms"] = r.delay.count();
   return out;
 }
 
-Json slurm_to_json(const SlurmOptions& s) {
+OrderedJson slurm_to_json(const SlurmOptions& s) {
   const SlurmOptions defaults;
-  Json out = Json::object();
+  OrderedJson out = OrderedJson::object();
   const auto put = [&](const char* name, const auto& value, const auto& otherwise) {
     if (value != otherwise) out[name] = value;
   };
@@ -67,9 +67,9 @@ Json slurm_to_json(const SlurmOptions& s) {
   return out;
 }
 
-Json step_to_json(const StepSpec& s) {
+OrderedJson step_to_json(const StepSpec& s) {
   const StepSpec defaults;
-  Json out;
+  OrderedJson out;
   auto put = [&](const char* key, const auto& value, const auto& normal) {
     if (!(value == normal)) out[key] = value;
   };
@@ -127,9 +127,9 @@ Json step_to_json(const StepSpec& s) {
   return out;
 }
 
-Json notify_to_json(const NotifySpec& n) {
+OrderedJson notify_to_json(const NotifySpec& n) {
   const NotifySpec defaults;
-  Json out = {{"on", Json::array()}};
+  OrderedJson out = {{"on", OrderedJson::array()}};
   if (n.on_failure) out["on"].push_back("failure");
   if (n.on_hold) out["on"].push_back("hold");
   if (n.on_end) out["on"].push_back("end");
@@ -145,40 +145,42 @@ Json notify_to_json(const NotifySpec& n) {
 /// Reads fields out of one object; the first that has the wrong type is remembered.
 class Fields {
  public:
-  Fields(const Json& object, std::string& wrong) : object_(object), wrong_(wrong) {}
+  Fields(const OrderedJson& object, std::string& wrong) : object_(object), wrong_(wrong) {}
 
   void get(const char* key, std::string& to) {
-    if (const Json* v = find(key)) v->is_string() ? void(to = v->get<std::string>()) : fail(key);
+    if (const OrderedJson* v = find(key))
+      v->is_string() ? void(to = v->get<std::string>()) : fail(key);
   }
   void get(const char* key, bool& to) {
-    if (const Json* v = find(key)) v->is_boolean() ? void(to = v->get<bool>()) : fail(key);
+    if (const OrderedJson* v = find(key)) v->is_boolean() ? void(to = v->get<bool>()) : fail(key);
   }
   void get(const char* key, int& to) {
-    if (const Json* v = find(key)) to = static_cast<int>(whole(key, *v, std::int64_t{INT_MAX}));
+    if (const OrderedJson* v = find(key))
+      to = static_cast<int>(whole(key, *v, std::int64_t{INT_MAX}));
   }
   void get(const char* key, std::chrono::milliseconds& to) {
-    if (const Json* v = find(key))
+    if (const OrderedJson* v = find(key))
       to = std::chrono::milliseconds(whole(key, *v, kMostMilliseconds));
   }
   void get(const char* key, std::uint64_t& to) {
-    if (const Json* v = find(key))
+    if (const OrderedJson* v = find(key))
       v->is_number_unsigned() ? void(to = v->get<std::uint64_t>()) : fail(key);
   }
   void get(const char* key, double& to) {
-    if (const Json* v = find(key)) v->is_number() ? void(to = v->get<double>()) : fail(key);
+    if (const OrderedJson* v = find(key)) v->is_number() ? void(to = v->get<double>()) : fail(key);
   }
   void get(const char* key, std::vector<std::string>& to) {
-    const Json* v = find(key);
+    const OrderedJson* v = find(key);
     if (v == nullptr) return;
     if (!v->is_array()) return fail(key);
     to.clear();
-    for (const Json& item : *v) {
+    for (const OrderedJson& item : *v) {
       if (!item.is_string()) return fail(key);
       to.push_back(item.get<std::string>());
     }
   }
   void get(const char* key, std::vector<std::pair<std::string, std::string>>& to) {
-    each(key, [&](const Json& item) {
+    each(key, [&](const OrderedJson& item) {
       if (!item.is_array() || item.size() != 2 || !item[0].is_string() || !item[1].is_string())
         return fail(key);
       to.emplace_back(item[0].get<std::string>(), item[1].get<std::string>());
@@ -193,16 +195,16 @@ class Fields {
   }
   template <typename F>
   void each(const char* key, F&& f) {
-    const Json* v = find(key);
+    const OrderedJson* v = find(key);
     if (v == nullptr) return;
     if (!v->is_array()) return fail(key);
-    for (const Json& item : *v) f(item);
+    for (const OrderedJson& item : *v) f(item);
   }
   void fail(const char* key) {
     if (wrong_.empty()) wrong_ = key;
   }
   /// A whole number from -most to most; else 0 and a failure.
-  std::int64_t whole(const char* key, const Json& v, std::int64_t most) {
+  std::int64_t whole(const char* key, const OrderedJson& v, std::int64_t most) {
     const bool fits = v.is_number_unsigned()
                           ? std::cmp_less_equal(v.get<std::uint64_t>(), most)
                           : v.is_number_integer() && v.get<std::int64_t>() >= -most &&
@@ -213,16 +215,16 @@ class Fields {
   }
 
  private:
-  const Json* find(const char* key) {
+  const OrderedJson* find(const char* key) {
     if (!object_.is_object()) return nullptr;
     auto found = object_.find(key);
     return found == object_.end() || found->is_null() ? nullptr : &*found;
   }
-  const Json& object_;
+  const OrderedJson& object_;
   std::string& wrong_;
 };
 
-Need need_of(const Json& json, std::string& wrong) {
+Need need_of(const OrderedJson& json, std::string& wrong) {
   Need need;
   Fields f(json, wrong);
   std::string scope = "same-run";
@@ -237,12 +239,12 @@ Need need_of(const Json& json, std::string& wrong) {
   return need;
 }
 
-RetryPolicy retries_of(const Json& json, std::string& wrong) {
+RetryPolicy retries_of(const OrderedJson& json, std::string& wrong) {
   RetryPolicy r;
   Fields f(json, wrong);
   f.get("max", r.max);
   f.get("delay_ms", r.delay);
-  f.each("on", [&](const Json& item) {
+  f.each("on", [&](const OrderedJson& item) {
     std::optional<OutcomeClass> cls =
         item.is_string() ? outcome_class_of(item.get_ref<const std::string&>()) : std::nullopt;
     if (cls) {
@@ -254,7 +256,7 @@ RetryPolicy retries_of(const Json& json, std::string& wrong) {
   return r;
 }
 
-EarlySignal signal_of(const Json& json, std::string& wrong) {
+EarlySignal signal_of(const OrderedJson& json, std::string& wrong) {
   EarlySignal s;
   Fields f(json, wrong);
   f.get("number", s.number);
@@ -263,7 +265,7 @@ EarlySignal signal_of(const Json& json, std::string& wrong) {
   return s;
 }
 
-Growth growth_of(const Json& json, std::string& wrong) {
+Growth growth_of(const OrderedJson& json, std::string& wrong) {
   Growth g;
   Fields f(json, wrong);
   f.get("memory", g.memory);
@@ -273,7 +275,7 @@ Growth growth_of(const Json& json, std::string& wrong) {
   return g;
 }
 
-FailureRule rule_of(const Json& json, std::string& wrong) {
+FailureRule rule_of(const OrderedJson& json, std::string& wrong) {
   FailureRule rule;
   std::string name;
   Fields f(json, wrong);
@@ -287,7 +289,7 @@ FailureRule rule_of(const Json& json, std::string& wrong) {
   return rule;
 }
 
-NotifySpec notify_of(const Json& json, std::string& wrong) {
+NotifySpec notify_of(const OrderedJson& json, std::string& wrong) {
   NotifySpec n;
   std::vector<std::string> on;
   Fields f(json, wrong);
@@ -310,7 +312,7 @@ NotifySpec notify_of(const Json& json, std::string& wrong) {
   return n;
 }
 
-SlurmOptions slurm_of(const Json& json, std::string& wrong) {
+SlurmOptions slurm_of(const OrderedJson& json, std::string& wrong) {
   SlurmOptions s;
   Fields f(json, wrong);
   f.get("partition", s.partition);
@@ -326,14 +328,14 @@ SlurmOptions slurm_of(const Json& json, std::string& wrong) {
   return s;
 }
 
-StepSpec step_of(const Json& json, std::string& wrong) {
+StepSpec step_of(const OrderedJson& json, std::string& wrong) {
   StepSpec s;
   Fields f(json, wrong);
   f.get("name", s.name);
   f.get("once", s.once);
   f.get("command", s.command);
   f.get("shell", s.shell);
-  f.each("needs", [&](const Json& item) { s.needs.push_back(need_of(item, wrong)); });
+  f.each("needs", [&](const OrderedJson& item) { s.needs.push_back(need_of(item, wrong)); });
   f.get("gpus", s.gpus);
   f.get("gpu_share", s.gpu_share);
   f.get("gpu_auto", s.gpu_auto);
@@ -358,7 +360,7 @@ StepSpec step_of(const Json& json, std::string& wrong) {
   if (json.is_object() && json.contains("grow")) s.grow = growth_of(json["grow"], wrong);
   f.get("rerun", s.rerun);
   f.get("breaker", s.breaker);
-  f.each("failures", [&](const Json& item) { s.failures.push_back(rule_of(item, wrong)); });
+  f.each("failures", [&](const OrderedJson& item) { s.failures.push_back(rule_of(item, wrong)); });
   f.get("max_parallel", s.max_parallel);
   f.get("uses", s.uses);
   f.get("max_starting", s.max_starting);
@@ -388,23 +390,23 @@ Error corrupt(std::string why) {
 }  // namespace
 
 std::string to_wire(const SweepSpec& sweep) {
-  Json out;
+  OrderedJson out;
   out["name"] = sweep.name;
   if (!sweep.out.empty()) out["out"] = sweep.out;
   out["folder"] = sweep.folder;
   if (!sweep.file.empty()) out["file"] = sweep.file;
-  out["steps"] = Json::array();
+  out["steps"] = OrderedJson::array();
   for (const StepSpec& step : sweep.steps) out["steps"].push_back(step_to_json(step));
   if (!sweep.columns.empty()) out["columns"] = sweep.columns;
   for (const auto& [name, value] : sweep.limits)
-    out["limits"].push_back(Json::array({name, value}));
+    out["limits"].push_back(OrderedJson::array({name, value}));
   for (const NotifySpec& table : sweep.notify) out["notify"].push_back(notify_to_json(table));
-  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return out.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
 }
 
 Result<SweepSpec> sweep_from_wire(std::string_view text) {
   if (nests_deeper_than(text, kMostNestedJson)) return corrupt("nested too deep");
-  Json json = Json::parse(text.begin(), text.end(), nullptr, false);
+  OrderedJson json = OrderedJson::parse(text.begin(), text.end(), nullptr, false);
   if (!json.is_object()) return corrupt("not an object");
   SweepSpec sweep;
   std::string wrong;
@@ -413,16 +415,17 @@ Result<SweepSpec> sweep_from_wire(std::string_view text) {
   f.get("out", sweep.out);
   f.get("folder", sweep.folder);
   f.get("file", sweep.file);
-  f.each("steps", [&](const Json& item) { sweep.steps.push_back(step_of(item, wrong)); });
+  f.each("steps", [&](const OrderedJson& item) { sweep.steps.push_back(step_of(item, wrong)); });
   f.get("columns", sweep.columns);
-  f.each("limits", [&](const Json& item) {
+  f.each("limits", [&](const OrderedJson& item) {
     if (!item.is_array() || item.size() != 2 || !item[0].is_string() ||
         !item[1].is_number_integer())
       return f.fail("limits");
     sweep.limits.emplace_back(item[0].get<std::string>(),
                               static_cast<int>(f.whole("limits", item[1], INT_MAX)));
   });
-  f.each("notify", [&](const Json& item) { sweep.notify.push_back(notify_of(item, wrong)); });
+  f.each("notify",
+         [&](const OrderedJson& item) { sweep.notify.push_back(notify_of(item, wrong)); });
   if (sweep.steps.size() > kMostSteps) f.fail("steps");
   if (!wrong.empty()) return corrupt(fmt::format("field `{}` has a wrong value", wrong));
   for (const StepSpec& step : sweep.steps)

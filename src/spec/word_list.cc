@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::int64_t kMostValues = 1'000'000;  // as of {from = ..., n = ...}
 
-struct Range {
+struct IntegerRange {
   std::int64_t from = 0;
   std::int64_t to = 0;
   std::int64_t step = 1;
@@ -46,14 +46,14 @@ bool has_leading_zero(std::string_view bound) {
   return bound.size() > 1 && bound[0] == '0';
 }
 
-std::optional<Range> range_of(std::string_view text) {
+std::optional<IntegerRange> integer_range_of(std::string_view text) {
   if (text.size() > 2 && text.front() == '{' && text.back() == '}')
     text = text.substr(1, text.size() - 2);
   const std::optional<std::string_view> from = take_bound(text);
   if (!from || !take_dots(text)) return std::nullopt;
   const std::optional<std::string_view> to = take_bound(text);
   if (!to) return std::nullopt;
-  Range range{.from = to_integer(*from), .to = to_integer(*to)};
+  IntegerRange range{.from = to_integer(*from), .to = to_integer(*to)};
   if (!text.empty()) {
     if (!take_dots(text)) return std::nullopt;
     const std::optional<std::string_view> step = take_bound(text);
@@ -86,7 +86,7 @@ bool has_words_in_braces(std::string_view text) {
     const std::string_view inner = text.substr(at + 1, end - at - 1);
     const bool is_list = at > 0 && inner.find(',') != std::string_view::npos &&
                          inner.find_first_of("\"':={ ") == std::string_view::npos;
-    if (is_list || range_of(inner)) return true;
+    if (is_list || integer_range_of(inner)) return true;
   }
   return false;
 }
@@ -144,7 +144,7 @@ class Reader {
 
   std::optional<Node> list(std::string_view text) {
     const bool is_structure = !text.empty() && (text[0] == '[' || text[0] == '{');
-    if (is_structure && !range_of(text))
+    if (is_structure && !integer_range_of(text))
       if (std::optional<Node> whole = read_written(text, at_)) return whole;
     Node list;
     list.kind = Node::Kind::List;
@@ -165,7 +165,7 @@ class Reader {
   }
 
   std::optional<Node> value(std::string_view text) {
-    if (range_of(text) || resembles_range(text)) return list(text);
+    if (integer_range_of(text) || resembles_range(text)) return list(text);
     if (text.empty()) return typed_text(text, at_);
     if (is_no_json_number(text)) return read_toml_value(text, at_);  // refused where it is used
     if (is_bracket(text[0])) {
@@ -208,7 +208,8 @@ class Reader {
                            name_));
       return true;  // and look at the others
     }
-    if (const std::optional<Range> range = range_of(part)) return add_range(*range, part, list);
+    if (const std::optional<IntegerRange> range = integer_range_of(part))
+      return add_range(*range, part, list);
     if (resembles_range(part)) return fail_range(part).has_value();
     std::optional<Node> value;
     if (is_bracket(part[0]) || is_quote(part[0])) value = read_written(part, at_);
@@ -217,7 +218,7 @@ class Reader {
     return true;
   }
 
-  bool add_range(const Range& range, std::string_view part, Node& list) {
+  bool add_range(const IntegerRange& range, std::string_view part, Node& list) {
     const std::int64_t distance = std::abs(range.to - range.from);
     const std::int64_t count = distance / range.step + 1;
     if (count + static_cast<std::int64_t>(list.items.size()) > kMostValues)
