@@ -20,10 +20,6 @@ constexpr int kFormat = 1;
 
 Json instant(Instant at) { return {at.wall_ns, at.boot_ns}; }
 
-Instant instant_of(const Json& j) {
-  return {.wall_ns = whole<std::int64_t>(j.at(0)), .boot_ns = whole<std::int64_t>(j.at(1))};
-}
-
 std::string line(const Json& j) {
   return j.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
 }

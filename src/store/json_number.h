@@ -11,6 +11,8 @@
 #include <stdexcept>
 #include <utility>
 
+#include "ids.h"
+
 namespace pergpu::store {
 
 /// Whether it is a whole number that an `Int` can hold.
@@ -37,6 +39,10 @@ inline bool is_single(const nlohmann::json& j) {
 inline float single(const nlohmann::json& j) {
   if (!is_single(j)) throw std::invalid_argument(fmt::format("{} is out of place", j.dump()));
   return j.get<float>();
+}
+
+inline Instant instant_of(const nlohmann::json& j) {
+  return {.wall_ns = whole<std::int64_t>(j.at(0)), .boot_ns = whole<std::int64_t>(j.at(1))};
 }
 
 }  // namespace pergpu::store

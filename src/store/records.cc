@@ -57,10 +57,6 @@ Json body(const row::Usage& u) {
           {"at", {u.at.wall_ns, u.at.boot_ns}}};
 }
 
-Instant instant_of(const Json& j) {
-  return {.wall_ns = whole<std::int64_t>(j.at(0)), .boot_ns = whole<std::int64_t>(j.at(1))};
-}
-
 row::Usage usage_of(const Json& j) {
   return {.job = {whole<std::int64_t>(j.at("job"))},
           .attempt = whole<std::int32_t>(j.at("attempt")),
