@@ -44,7 +44,7 @@ struct Options {
   bool yes = false;
 };
 
-std::string text_of(const json& object, const char* key) {
+std::string reply_text(const json& object, const char* key) {
   return object.value(key, std::string());
 }
 
@@ -167,15 +167,15 @@ std::string table_of(const json& sweeps, bool results, const view::Style& style)
   columns.push_back({.title = "FOLDER", .least = 20});
   std::vector<view::TableRow> rows;
   for (const json& sweep : sweeps) {
-    const std::int64_t ended = from_rfc3339(text_of(sweep, "ended_at"));
-    view::TableRow row = {{text_of(sweep, "sweep")},
+    const std::int64_t ended = from_rfc3339(reply_text(sweep, "ended_at"));
+    view::TableRow row = {{reply_text(sweep, "sweep")},
                           {std::to_string(sweep.value("jobs", std::int64_t{0}))},
                           {view::date_and_time(ended, style.utc_offset_s)}};
     if (results) {
       row.push_back({std::to_string(sweep.value("files", std::int64_t{0}))});
       row.push_back({view::size_text(sweep.value("bytes", std::int64_t{0}))});
     }
-    row.push_back({text_of(sweep, "folder")});
+    row.push_back({reply_text(sweep, "folder")});
     rows.push_back(std::move(row));
   }
   return view::render_table(columns, rows, style);
@@ -260,7 +260,7 @@ int clean(const Options& options) {
   if (options.yes && options.results) {
     for (const SweepResults& one : moved) removal.finish(one.id, one.aside, one.folder);
     for (const json& left : reply->value("aside", json::array())) {  // by earlier ones
-      removal.finish(left.value("id", std::int64_t{0}), text_of(left, "folder"), "");
+      removal.finish(left.value("id", std::int64_t{0}), reply_text(left, "folder"), "");
     }
     all = removal.size;
   }
@@ -281,7 +281,7 @@ int clean(const Options& options) {
     print(table_of(sweeps, options.results, style_of(STDOUT_FILENO, options.output.colour)));
   }
   for (const json& left : reply->value("left", json::array())) {
-    say(fmt::format("{} stays: {}", text_of(left, "sweep"), text_of(left, "why")));
+    say(fmt::format("{} stays: {}", reply_text(left, "sweep"), reply_text(left, "why")));
   }
   for (const std::string& problem : removal.problems) say("pergpu: " + problem);
   const std::string size =

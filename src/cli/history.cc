@@ -9,6 +9,7 @@
 
 #include "cli/attempt_files.h"
 #include "cli/result_files.h"
+#include "job/json_fields.h"
 #include "view/jobs.h"
 
 namespace pergpu::cli {
@@ -19,10 +20,6 @@ using nlohmann::json;
 const json* member(const json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
-}
-std::string text_of(const json& object, const char* key) {
-  const json* value = member(object, key);
-  return value != nullptr && value->is_string() ? value->get<std::string>() : std::string();
 }
 std::optional<std::int64_t> integer_of(const json& object, const char* key) {
   const json* value = member(object, key);
@@ -51,7 +48,7 @@ void read_usage(const json& from, view::AttemptFacts& attempt) {
   }
   if (const auto cpu = number_of(from, "cpu_s")) attempt.cpu_s = cpu;
   if (const auto cpus = integer_of(from, "cpus")) attempt.cpus = cpus;
-  const std::int64_t starting = from_rfc3339(text_of(from, "starting_at"));
+  const std::int64_t starting = from_rfc3339(string_at(from, "starting_at"));
   if (starting != 0) attempt.starting_at = starting;
 }
 
@@ -74,7 +71,7 @@ view::AttemptUsage usage_of(const json& usage) {
 
 void read_code(const json& record, view::AttemptFacts& attempt) {
   if (const json* git = member(record, "git"); git != nullptr && git->is_object()) {
-    attempt.git_commit = text_of(*git, "commit");
+    attempt.git_commit = string_at(*git, "commit");
     const json* dirty = member(*git, "dirty");
     attempt.git_dirty = dirty != nullptr && dirty->is_boolean() && dirty->get<bool>();
   }
@@ -88,16 +85,16 @@ void read_code(const json& record, view::AttemptFacts& attempt) {
 view::AttemptFacts facts_of_record(const json& record, std::int64_t number) {
   view::AttemptFacts attempt{.number = number};
   if (!record.is_object()) return attempt;
-  attempt.cls = text_of(record, "class");
-  attempt.reason = text_of(record, "reason");
+  attempt.cls = string_at(record, "class");
+  attempt.reason = string_at(record, "reason");
   attempt.exit = integer_of(record, "exit");
   attempt.signal = integer_of(record, "signal");
-  attempt.lane = text_of(record, "lane");
+  attempt.lane = string_at(record, "lane");
   attempt.lanes = texts_of(record, "lanes");
-  attempt.node = text_of(record, "node");
+  attempt.node = string_at(record, "node");
   attempt.gpus = texts_of(record, "gpus");
-  attempt.started_at = from_rfc3339(text_of(record, "started_at"));
-  attempt.ended_at = from_rfc3339(text_of(record, "ended_at"));
+  attempt.started_at = from_rfc3339(string_at(record, "started_at"));
+  attempt.ended_at = from_rfc3339(string_at(record, "ended_at"));
   attempt.duration_s = number_of(record, "duration_s");
   read_usage(record, attempt);
   read_code(record, attempt);

@@ -16,6 +16,7 @@
 
 #include "coordinator/snapshot.h"
 #include "job/json_depth.h"
+#include "job/json_fields.h"
 #include "os/fd.h"
 #include "os/file.h"
 #include "os/folder_walk.h"
@@ -32,11 +33,6 @@ constexpr int kMostNames = 1'000;  // for a run of which some was put aside befo
 
 Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 Error cannot(std::string what) { return Error{ErrorKind::Io, 0, std::move(what)}; }
-
-std::string text_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
 
 /// nullopt: nothing is there.
 Result<std::optional<struct stat>> look_at(const std::string& path, bool follow = false) {
@@ -157,11 +153,11 @@ class Moves {
 
 SweepResults results_of(const json& sweep) {
   return {.id = sweep.value("id", std::int64_t{0}),
-          .sweep = text_of(sweep, "sweep"),
-          .folder = text_of(sweep, "folder"),
-          .aside = text_of(sweep, "aside"),
+          .sweep = string_at(sweep, "sweep"),
+          .folder = string_at(sweep, "folder"),
+          .aside = string_at(sweep, "aside"),
           .runs = sweep.value("runs", std::vector<std::string>()),
-          .ended_at_ns = from_rfc3339(text_of(sweep, "ended_at"))};
+          .ended_at_ns = from_rfc3339(string_at(sweep, "ended_at"))};
 }
 
 Size measure_results(const SweepResults& results) {
@@ -241,12 +237,12 @@ Result<void> check_run(const os::HeldFolder& folder, const std::string& run,
     if (!record) return record.error();
     if (record->is_null()) continue;
     const std::string path = step->path_of(kRecord);
-    const std::int64_t began = std::max(from_rfc3339(text_of(*record, "starting_at")),
-                                        from_rfc3339(text_of(*record, "started_at")));
+    const std::int64_t began = std::max(from_rfc3339(string_at(*record, "starting_at")),
+                                        from_rfc3339(string_at(*record, "started_at")));
     if (began > results.ended_at_ns) {
       return invalid(path + " records an attempt that began after the sweep had ended");
     }
-    if (text_of(*record, "state") == "running" && !is_over(*record)) {
+    if (string_at(*record, "state") == "running" && !is_over(*record)) {
       return invalid(path + " records a running attempt of another sweep");
     }
   }

@@ -10,6 +10,7 @@
 
 #include "coordinator/timers.h"
 #include "job/json_depth.h"
+#include "job/json_fields.h"
 
 namespace pergpu {
 namespace {
@@ -47,11 +48,6 @@ std::int64_t number_of(const json& object, const char* key) {
   return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
 
-std::string text_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 ChannelState state_of(const json& object) {
   ChannelState state;
   state.owed.failures = std::max<std::int64_t>(0, number_of(object, "failures"));
@@ -61,12 +57,12 @@ ChannelState state_of(const json& object) {
         state.owed.failed.push_back({job.get<std::int64_t>()});
     }
   }
-  state.owed.hold = text_of(object, "hold");
-  state.owed.outage = text_of(object, "outage");
+  state.owed.hold = string_at(object, "hold");
+  state.owed.outage = string_at(object, "outage");
   state.owed.ended_wall_ns = number_of(object, "ended_ns");
   state.tries =
       static_cast<int>(std::clamp<std::int64_t>(number_of(object, "tries"), 0, kMostTries));
-  state.trouble = text_of(object, "trouble");
+  state.trouble = string_at(object, "trouble");
   return state;
 }
 

@@ -14,7 +14,7 @@
 namespace pergpu::view {
 namespace {
 
-enum class Mode { Line, Stream };
+enum class EscapeMode { Line, Stream };
 
 constexpr char kEscape = 0x1b;
 
@@ -61,7 +61,7 @@ bool is_truncated_utf8(std::string_view text, std::size_t at) {
 
 /// Appends the safe form of `text` to `out`; returns how many bytes were consumed (in Stream mode
 /// less than all when `text` ends within an element).
-std::size_t scan(std::string_view text, Mode mode, bool last, std::string& out) {
+std::size_t scan(std::string_view text, EscapeMode mode, bool last, std::string& out) {
   std::size_t at = 0;
   while (at < text.size()) {
     const char c = text[at];
@@ -76,7 +76,7 @@ std::size_t scan(std::string_view text, Mode mode, bool last, std::string& out) 
     }
     if (!last && is_truncated_utf8(text, at)) return at;
     if (c == '\n' || c == '\t' || c == '\r') {
-      out += mode == Mode::Stream ? c : ' ';
+      out += mode == EscapeMode::Stream ? c : ' ';
       ++at;
       continue;
     }
@@ -100,24 +100,24 @@ std::size_t scan(std::string_view text, Mode mode, bool last, std::string& out) 
 std::string safe_line(std::string_view text) {
   std::string out;
   out.reserve(text.size());
-  scan(text, Mode::Line, true, out);
+  scan(text, EscapeMode::Line, true, out);
   return out;
 }
 
 std::string LogFilter::feed(std::string_view piece) {
   std::string out;
   if (held_.empty()) {
-    held_ = piece.substr(scan(piece, Mode::Stream, false, out));
+    held_ = piece.substr(scan(piece, EscapeMode::Stream, false, out));
     return out;
   }
   held_.append(piece);
-  held_.erase(0, scan(held_, Mode::Stream, false, out));
+  held_.erase(0, scan(held_, EscapeMode::Stream, false, out));
   return out;
 }
 
 std::string LogFilter::finish() {
   std::string out;
-  scan(held_, Mode::Stream, true, out);
+  scan(held_, EscapeMode::Stream, true, out);
   held_.clear();
   return out;
 }

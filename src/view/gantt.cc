@@ -1,4 +1,4 @@
-// Units of the drawing are pixels of a page on which the chart is kLabels + kWidth wide.
+// Units of the drawing are pixels of a page on which the chart is kLabels + kChartWidth wide.
 #include "view/gantt.h"
 
 #include <fmt/format.h>
@@ -17,7 +17,7 @@ namespace pergpu::view {
 namespace {
 
 constexpr double kLabels = 130;
-constexpr double kWidth = 1000;
+constexpr double kChartWidth = 1000;
 constexpr double kAxis = 24;
 constexpr double kRow = 24;
 constexpr double kBar = 18;
@@ -33,12 +33,12 @@ constexpr std::size_t kColours = 6;
 constexpr int kMostTicks = 8;
 
 /// The worst of those in one bar decides how it looks.
-enum class Look : std::uint8_t { Step, Calm, Live, Bad };
+enum class BarLook : std::uint8_t { Step, Calm, Live, Bad };
 
 struct Drawn {
   double from = 0;
   double to = 0;
-  Look look = Look::Step;
+  BarLook look = BarLook::Step;
   std::size_t colour = 0;
   std::size_t count = 0;
   std::size_t failed = 0;
@@ -48,22 +48,22 @@ struct Drawn {
   double used_ns = 0;   // and that times the share in use
 };
 
-Look look_of(const AttemptFacts& attempt) {
-  if (attempt.live) return Look::Live;
+BarLook bar_look_of(const AttemptFacts& attempt) {
+  if (attempt.live) return BarLook::Live;
   const std::string outcome = outcome_of(attempt);
-  if (outcome == "ok") return Look::Step;
-  return outcome == "cancelled" || outcome == "requeue" ? Look::Calm : Look::Bad;
+  if (outcome == "ok") return BarLook::Step;
+  return outcome == "cancelled" || outcome == "requeue" ? BarLook::Calm : BarLook::Bad;
 }
 
 std::string class_of(const Drawn& bar) {
   switch (bar.look) {
-    case Look::Step:
+    case BarLook::Step:
       return fmt::format("bar s{}", bar.colour);
-    case Look::Calm:
+    case BarLook::Calm:
       return "bar other";
-    case Look::Live:
+    case BarLook::Live:
       return fmt::format("bar live s{}", bar.colour);
-    case Look::Bad:
+    case BarLook::Bad:
       return "bar failed";
   }
   return "bar";
@@ -121,7 +121,7 @@ class Drawing {
  public:
   explicit Drawing(const Gantt& gantt) : g_(gantt), has_strips_(has_strips(gantt)) {
     const auto span = static_cast<double>(g_.timeline.end_ns - g_.timeline.begin_ns);
-    per_ns_ = span > 0 ? kWidth / span : 0;
+    per_ns_ = span > 0 ? kChartWidth / span : 0;
     row_ = has_strips_ ? kRow + kStripRow : kRow;
     height_ = kAxis + row_ * static_cast<double>(g_.timeline.rows.size());
   }
@@ -133,7 +133,7 @@ class Drawing {
         "<defs><pattern id=\"hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\" "
         "patternTransform=\"rotate(45)\"><rect class=\"hatch0\" width=\"6\" height=\"6\"/><rect "
         "class=\"hatch1\" width=\"2\" height=\"6\"/></pattern></defs>\n",
-        svg_number(kLabels + kWidth + 10), svg_number(height_));
+        svg_number(kLabels + kChartWidth + 10), svg_number(height_));
     draw_axis();
     for (std::size_t i = 0; i < g_.timeline.rows.size(); ++i) draw_row(i);
     return std::move(out_) + "</svg>\n";
@@ -197,9 +197,9 @@ class Drawing {
       const JobHistory& job = g_.jobs[bar.job];
       Drawn one{.from = x_of(bar.begin_ns), .to = x_of(bar.end_ns), .count = 1};
       one.first = one.last = &bar;
-      one.look = look_of(job.attempts[bar.attempt]);
+      one.look = bar_look_of(job.attempts[bar.attempt]);
       one.colour = colour_of(job.job.step);
-      one.failed = one.look == Look::Bad ? 1 : 0;
+      one.failed = one.look == BarLook::Bad ? 1 : 0;
       if (const auto share = mean_share_of(job.attempts[bar.attempt], is_of_gpu(row))) {
         // Those of no length count as if they had a nanosecond.
         one.known_ns = static_cast<double>(std::max<std::int64_t>(bar.end_ns - bar.begin_ns, 1));

@@ -25,7 +25,7 @@ std::string used_by(const GpuSnapshot& gpu) {
   return text;
 }
 
-std::string joined(const std::vector<std::string>& texts) {
+std::string joined_or_dash(const std::vector<std::string>& texts) {
   std::string out;
   for (const std::string& text : texts) out += (out.empty() ? "" : ",") + text;
   return out.empty() ? "-" : out;
@@ -95,7 +95,7 @@ std::string gpu_rows(const Devices& devices, const Style& style) {
         Cell{gpu.state, tone_of_state(gpu.state)},
         Cell{fmt::format("{} / {}", size_text(gpu.used_bytes), size_text(gpu.memory_bytes)),
              Tone::Plain},
-        Cell{joined(gpu.lanes), Tone::Plain},
+        Cell{joined_or_dash(gpu.lanes), Tone::Plain},
     };
     if (any_doing) row.push_back(Cell{doing(gpu), Tone::Plain});
     if (any_idle) row.push_back(Cell{idle_of(devices, gpu), Tone::Plain});

@@ -31,7 +31,7 @@ Marks marks_of(const Style& style) {
 
 enum class Paint : std::uint8_t { Idle, Ours, Other };
 
-struct Cell {
+struct ChartCell {
   std::string text = " ";  // of one column; "": the second column of the cell before
   Paint paint = Paint::Idle;
 };
@@ -42,7 +42,7 @@ int column_of(double at_s, double total_s, int width) {
 }
 
 /// `label` over cells [from, end), as far as it fits.
-void write_label(std::vector<Cell>& cells, int from, int end, const std::string& label) {
+void write_label(std::vector<ChartCell>& cells, int from, int end, const std::string& label) {
   const std::string text = safe_line(label);
   std::size_t at = 0;
   int column = from;
@@ -62,12 +62,14 @@ void write_label(std::vector<Cell>& cells, int from, int end, const std::string&
   }
 }
 
-void paint_bar(std::vector<Cell>& cells, const LaneChart::Bar& bar, double total_s,
+void paint_bar(std::vector<ChartCell>& cells, const LaneChart::Bar& bar, double total_s,
                const Marks& marks) {
   const int width = static_cast<int>(cells.size());
   const int from = std::min(column_of(bar.start_s, total_s, width), width - 1);
   const int end = std::max(column_of(bar.end_s, total_s, width), from + 1);
-  const auto cell = [&](int column) -> Cell& { return cells[static_cast<std::size_t>(column)]; };
+  const auto cell = [&](int column) -> ChartCell& {
+    return cells[static_cast<std::size_t>(column)];
+  };
   for (int column = from; column < end; ++column) {
     if (cell(column).paint != Paint::Idle) {  // another bar began and ended there
       cell(column).text = marks.several;
@@ -81,7 +83,7 @@ void paint_bar(std::vector<Cell>& cells, const LaneChart::Bar& bar, double total
     write_label(cells, begins_here ? from : from + 1, end - 1, bar.label);
 }
 
-std::string row(const std::vector<Cell>& cells, const Style& style) {
+std::string row(const std::vector<ChartCell>& cells, const Style& style) {
   std::size_t used = cells.size();
   while (used > 0 && cells[used - 1].paint == Paint::Idle) --used;
   std::string out;
@@ -135,8 +137,8 @@ std::string lane_chart(const LaneChart& chart, const Style& style) {
   const int area = std::max(width - names - 2, kLeastArea);
   const Marks marks = marks_of(style);
 
-  std::vector<std::vector<Cell>> rows(chart.lanes.size(),
-                                      std::vector<Cell>(static_cast<std::size_t>(area)));
+  std::vector<std::vector<ChartCell>> rows(chart.lanes.size(),
+                                           std::vector<ChartCell>(static_cast<std::size_t>(area)));
   for (const LaneChart::Bar& bar : chart.bars) {
     if (bar.lane < rows.size()) paint_bar(rows[bar.lane], bar, chart.total_s, marks);
   }

@@ -2,6 +2,7 @@
 #include "view/notice.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -25,7 +26,7 @@ constexpr std::size_t kLongestSlack = 3500;  // it cuts at 4000 characters
 constexpr std::size_t kLongestReason = 400;
 
 /// At most `most` bytes, whole lines where there are several, and a last word that says so.
-std::string shortened(std::string_view text, std::size_t most) {
+std::string cut_to(std::string_view text, std::size_t most) {
   if (text.size() <= most) return std::string(text);
   std::size_t end = most;
   while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
@@ -146,12 +147,6 @@ std::string for_slack(std::string_view text) {
   return out;
 }
 
-std::string joined(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "" : ",") + text;
-  return out;
-}
-
 std::string dumped(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
@@ -248,11 +243,11 @@ json facts_of(const Notice& notice, const Message& message) {
 
 std::string slack_body(const Message& message) {
   const std::string text = fmt::format("*{}*\n```\n{}\n```", for_slack(message.title),
-                                       for_slack(shortened(message.text, kLongestSlack)));
+                                       for_slack(cut_to(message.text, kLongestSlack)));
   return dumped({{"text", text}});
 }
 
-std::string ntfy_text(const Message& message) { return shortened(message.text, kLongestNtfy); }
+std::string ntfy_text(const Message& message) { return cut_to(message.text, kLongestNtfy); }
 
 std::vector<std::string> ntfy_headers(const Message& message) {
   return {"Title: " + message.title, message.is_bad ? "Tags: warning" : "Tags: white_check_mark",
@@ -268,7 +263,7 @@ std::vector<std::pair<std::string, std::string>> hook_variables(const Notice& no
       count_of(notice, "failed") + count_of(notice, "timeout") + count_of(notice, "lost");
   const std::int64_t running =
       count_of(notice, "starting") + count_of(notice, "running") + count_of(notice, "stopping");
-  return {{"PERGPU_EVENTS", joined(notice.events)},
+  return {{"PERGPU_EVENTS", fmt::format("{}", fmt::join(notice.events, ","))},
           {"PERGPU_TITLE", message.title},
           {"PERGPU_SWEEP", notice.sweep.name},
           {"PERGPU_SWEEP_ID", std::to_string(notice.sweep.id)},

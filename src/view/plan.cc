@@ -11,6 +11,7 @@
 #include <optional>
 
 #include "coordinator/snapshot.h"
+#include "job/json_fields.h"
 #include "job/text.h"
 #include "view/escape.h"
 #include "view/lane_chart.h"
@@ -36,11 +37,6 @@ std::optional<double> number(const json& object, const char* key) {
   return found->get<double>();
 }
 
-std::string text_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
-}
-
 json list(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_array() ? *found : json::array();
@@ -48,9 +44,9 @@ json list(const json& object, const char* key) {
 
 /// "03 train" of run 03-method=edm,seed=2: what differs first, because bars are short.
 std::string label_of(const json& job) {
-  const std::string run = text_of(job, "run");
+  const std::string run = string_at(job, "run");
   const std::string number = run.substr(0, run.find_first_not_of("0123456789"));
-  const std::string step = text_of(job, "step");
+  const std::string step = string_at(job, "step");
   if (run.empty()) return step;
   return (number.empty() ? run : number) + " " + step;
 }
@@ -64,7 +60,7 @@ std::string names_of(const json& plan) {
 }
 
 std::string lanes_text(const json& plan, std::int64_t count) {
-  const std::string kind = text_of(plan, "lane_kind");
+  const std::string kind = string_at(plan, "lane_kind");
   return plural(count, kind.empty() ? "lane" : kind);
 }
 
@@ -120,9 +116,9 @@ std::string chart_text(const json& plan, double total_s, const Style& style) {
 std::string durations_text(const json& plan) {
   std::string text;
   for (const json& step : list(plan, "durations")) {
-    const std::string source = text_of(step, "source");
+    const std::string source = string_at(step, "source");
     text +=
-        fmt::format("{}{} {} ({}{})", text.empty() ? "" : ", ", safe_line(text_of(step, "step")),
+        fmt::format("{}{} {} ({}{})", text.empty() ? "" : ", ", safe_line(string_at(step, "step")),
                     time_text(number(step, "mean_s").value_or(0)),
                     plural(static_cast<std::int64_t>(number(step, "jobs").value_or(0)), "job"),
                     source == "learnt"  ? ", learned from done jobs"
@@ -166,7 +162,7 @@ std::string headline(const json& plan, const std::optional<double>& total_s, con
   std::string text = fmt::format("{}: {}", names_of(plan), plural(jobs, "job"));
   if (lanes > 0) text += " on " + lanes_text(plan, lanes);
   if (!total_s) return text + ", and others can't start\n";
-  const std::string end = time_of_day(from_rfc3339(text_of(plan, "end_at")), style.utc_offset_s);
+  const std::string end = time_of_day(from_rfc3339(string_at(plan, "end_at")), style.utc_offset_s);
   return fmt::format("{}, done in {} ({})\n", text, time_text(*total_s), end);
 }
 
@@ -183,7 +179,7 @@ std::string plan_text(const json& plan, const Style& style) {
   if (total) out += fmt::format("total        {}\n", time_text(*total));
   out += fmt::format("lower bound  {}\n", time_text(number(plan, "lower_bound_s").value_or(0)));
   const json bound = plan.value("bound_by", json::object());
-  out += fmt::format("bottleneck   {}\n", safe_line(text_of(bound, "words")));
+  out += fmt::format("bottleneck   {}\n", safe_line(string_at(bound, "words")));
   if (const std::optional<double> idle = number(plan, "idle_share")) {
     out += fmt::format(
         "idle         {:.0f} % of {}\n", *idle * 100,
@@ -214,7 +210,7 @@ std::vector<std::string> plan_notes(const json& plan) {
     notes.push_back(
         fmt::format("{} of step {} can't start: {}",
                     plural(static_cast<std::int64_t>(number(stuck, "jobs").value_or(0)), "job"),
-                    text_of(stuck, "step"), text_of(stuck, "why")));
+                    string_at(stuck, "step"), string_at(stuck, "why")));
   }
   for (const json& note : list(plan, "notes")) {
     if (note.is_string()) notes.push_back(note.get<std::string>());
@@ -225,12 +221,12 @@ std::vector<std::string> plan_notes(const json& plan) {
 std::string missing_text(const json& missing) {
   std::string text;
   for (const json& one : missing) {
-    const std::string step = text_of(one, "step");
+    const std::string step = string_at(one, "step");
     const auto jobs = static_cast<std::int64_t>(number(one, "jobs").value_or(0));
     text += fmt::format(
         "{}can't estimate step {} of {} ({}): no job of it is done yet, and its file has no "
         "`expect`; write expect = \"1h\" into [steps.{}], or pass --expect {}=1h",
-        text.empty() ? "" : "\n", step, text_of(one, "sweep"), plural(jobs, "job"), step, step);
+        text.empty() ? "" : "\n", step, string_at(one, "sweep"), plural(jobs, "job"), step, step);
   }
   return text;
 }
@@ -238,7 +234,7 @@ std::string missing_text(const json& missing) {
 std::string missing_question(const json& step) {
   const auto jobs = static_cast<std::int64_t>(number(step, "jobs").value_or(0));
   return safe_line(fmt::format("How long does a job of step {} take ({} of {})? ",
-                               text_of(step, "step"), jobs, text_of(step, "sweep")));
+                               string_at(step, "step"), jobs, string_at(step, "sweep")));
 }
 
 }  // namespace pergpu::view

@@ -22,14 +22,14 @@ constexpr std::size_t kMostPlots = 36;
 constexpr std::size_t kMostWords = 12;  // of a column without numbers
 constexpr double kLeft = 52;
 constexpr double kTop = 10;
-constexpr double kWidth = 180;
+constexpr double kPlotWidth = 180;
 constexpr double kHeight = 120;
 constexpr double kBottom = 34;
 constexpr double kInset = 8;
 constexpr double kDecades = 100;
 constexpr std::size_t kMostTextOnAxis = 10;
 
-std::optional<double> number_of(const std::string& text) {
+std::optional<double> number_in(const std::string& text) {
   double value = 0;
   const char* end = text.data() + text.size();
   const auto [at, code] = std::from_chars(text.data(), end, value);
@@ -48,7 +48,7 @@ class Scale {
     bool is_numeric = true;
     for (const std::string& text : column.texts) {
       if (text.empty() || is_not_finite(text)) continue;
-      if (const std::optional<double> value = number_of(text)) {
+      if (const std::optional<double> value = number_in(text)) {
         least_ = values_ == 0 ? *value : std::min(least_, *value);
         most_ = values_ == 0 ? *value : std::max(most_, *value);
         ++values_;
@@ -75,7 +75,7 @@ class Scale {
       if (found == words_.end()) return std::nullopt;
       return (static_cast<double>(found->second) + 0.5) / static_cast<double>(words_.size());
     }
-    const std::optional<double> value = number_of(text);
+    const std::optional<double> value = number_in(text);
     if (!value) return std::nullopt;
     if (most_ <= least_) return 0.5;
     if (logarithmic_) return std::log(*value / least_) / std::log(most_ / least_);
@@ -123,10 +123,10 @@ struct Spot {
 std::string axes(const Scale& x, const Scale& y) {
   std::string out =
       fmt::format("<rect class=\"frame\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"/>\n",
-                  svg_number(kLeft), svg_number(kTop), svg_number(kWidth), svg_number(kHeight));
+                  svg_number(kLeft), svg_number(kTop), svg_number(kPlotWidth), svg_number(kHeight));
   for (const auto& [place, text] : x.marks()) {
     out += fmt::format("<text class=\"axis\" x=\"{}\" y=\"{}\">{}</text>\n",
-                       svg_number(kLeft + kInset + place * (kWidth - 2 * kInset)),
+                       svg_number(kLeft + kInset + place * (kPlotWidth - 2 * kInset)),
                        svg_number(kTop + kHeight + 14), axis_text(text));
   }
   for (const auto& [place, text] : y.marks()) {
@@ -148,7 +148,7 @@ std::string plot(const PlotColumn& parameter, const Scale& x, const PlotColumn& 
       nowhere += metric.texts.at(run).empty() ? 0 : 1;
       continue;
     }
-    const double px = kLeft + kInset + *across * (kWidth - 2 * kInset);
+    const double px = kLeft + kInset + *across * (kPlotWidth - 2 * kInset);
     const double py = kTop + kHeight - kInset - *up * (kHeight - 2 * kInset);
     const auto [at, is_new] = spots.try_emplace({std::lround(px * 2), std::lround(py * 2)});
     if (is_new) {
@@ -161,7 +161,7 @@ std::string plot(const PlotColumn& parameter, const Scale& x, const PlotColumn& 
   std::string out = fmt::format(
       "<figure><figcaption>{} by {}</figcaption>\n<svg viewBox=\"0 0 {} {}\" role=\"img\" "
       "aria-label=\"{} by {}; the table of runs has the same data\">\n",
-      title_of(metric.name, y), title_of(parameter.name, x), svg_number(kLeft + kWidth + 8),
+      title_of(metric.name, y), title_of(parameter.name, x), svg_number(kLeft + kPlotWidth + 8),
       svg_number(kTop + kHeight + kBottom), html_text(metric.name), html_text(parameter.name));
   out += axes(x, y);
   for (const auto& [at, spot] : spots) {
@@ -172,8 +172,9 @@ std::string plot(const PlotColumn& parameter, const Scale& x, const PlotColumn& 
         svg_number(static_cast<double>(at.second) / 2), html_text(spot.first + more));
   }
   if (nowhere > 0) {
-    out += fmt::format("<text class=\"axis\" x=\"{}\" y=\"{}\">{} not shown: no value</text>\n",
-                       svg_number(kLeft + kWidth / 2), svg_number(kTop + kHeight + 29), nowhere);
+    out +=
+        fmt::format("<text class=\"axis\" x=\"{}\" y=\"{}\">{} not shown: no value</text>\n",
+                    svg_number(kLeft + kPlotWidth / 2), svg_number(kTop + kHeight + 29), nowhere);
   }
   return out + "</svg></figure>\n";
 }

@@ -40,13 +40,13 @@ std::string labels(std::initializer_list<std::pair<std::string_view, std::string
   return out + "}";
 }
 
-constexpr std::array<std::string_view, 11> kStates = {"queued",    "held",    "starting", "running",
-                                                      "stopping",  "done",    "failed",   "timeout",
-                                                      "cancelled", "skipped", "lost"};
+constexpr std::array<std::string_view, 11> kExportedStates = {
+    "queued", "held",    "starting",  "running", "stopping", "done",
+    "failed", "timeout", "cancelled", "skipped", "lost"};
 
 std::string jobs_text(const TopSnapshot& s) {
   std::string out = head("pergpu_jobs", "gauge", "Jobs of the shown sweeps, by state.");
-  for (const std::string_view state : kStates) {
+  for (const std::string_view state : kExportedStates) {
     const auto count = s.counts.find(std::string(state));
     out += fmt::format("pergpu_jobs{} {}\n", labels({{"state", state}}),
                        count == s.counts.end() ? 0 : count->second);

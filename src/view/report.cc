@@ -2,6 +2,7 @@
 #include "view/report.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -133,7 +134,7 @@ class Page {
     std::string rows = fact("sweep", r_.sweep.name) + fact("output folder", r_.sweep.root) +
                        fact("jobs", counts_text(counts, Style{})) +
                        fact("runs", std::to_string(runs_.rows.size())) +
-                       fact("steps", joined(r_.sweep.steps)) +
+                       fact("steps", fmt::format("{}", fmt::join(r_.sweep.steps, ", "))) +
                        fact("time zone", zone_text(r_.utc_offset_s));
     if (!timeline_.rows.empty()) {
       rows += fact("first start", date_and_time(timeline_.begin_ns, r_.utc_offset_s)) +
@@ -151,12 +152,6 @@ class Page {
            section("summary", "Summary",
                    facts("summary-table",
                          "the sweep, with the parameters that are the same in all runs", rows));
-  }
-
-  static std::string joined(const std::vector<std::string>& texts) {
-    std::string out;
-    for (const std::string& text : texts) out += (out.empty() ? "" : ", ") + text;
-    return out;
   }
 
   /// Of the newest attempts: commit -> how many.

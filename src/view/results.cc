@@ -19,9 +19,9 @@
 namespace pergpu::view {
 namespace {
 
-constexpr std::array<std::string_view, 11> kStates = {"done",      "failed",  "timeout",  "lost",
-                                                      "cancelled", "skipped", "stopping", "running",
-                                                      "starting",  "queued",  "held"};
+constexpr std::array<std::string_view, 11> kStateOrder = {
+    "done",     "failed",  "timeout",  "lost",   "cancelled", "skipped",
+    "stopping", "running", "starting", "queued", "held"};
 
 Cell step_cell(const RunRow& row, const std::string& step) {
   const auto found = row.jobs.find(step);
@@ -138,12 +138,13 @@ std::string counts_text(const std::map<std::string, std::int64_t>& counts, const
     if (!out.empty()) out += ", ";
     out += paint(style, tone_of_state(state), fmt::format("{} {}", count, safe_line(state)));
   };
-  for (const std::string_view state : kStates) {
+  for (const std::string_view state : kStateOrder) {
     const auto found = counts.find(std::string(state));
     if (found != counts.end()) add(state, found->second);
   }
   for (const auto& [state, count] : counts) {  // of a newer coordinator
-    if (std::find(kStates.begin(), kStates.end(), state) == kStates.end()) add(state, count);
+    if (std::find(kStateOrder.begin(), kStateOrder.end(), state) == kStateOrder.end())
+      add(state, count);
   }
   return out.empty() ? "no jobs" : out;
 }

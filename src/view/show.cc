@@ -3,6 +3,7 @@
 #include "view/show.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <array>
@@ -34,13 +35,13 @@ std::string value_text(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
-std::string text_of(const json& object, const char* name) {
+std::string field_text(const json& object, const char* name) {
   const auto found = object.find(name);
   return found == object.end() || found->is_null() ? std::string() : value_text(*found);
 }
 
 std::int64_t time_of(const json& object, const char* name) {
-  return from_rfc3339(text_of(object, name));
+  return from_rfc3339(field_text(object, name));
 }
 
 class Facts {
@@ -57,12 +58,6 @@ class Facts {
   std::string out_;
 };
 
-std::string joined(const std::vector<std::string>& texts) {
-  std::string out;
-  for (const std::string& text : texts) out += (out.empty() ? "" : ", ") + text;
-  return out;
-}
-
 std::string state_text(const JobSnapshot& job) {
   std::string text = job.state;
   if (job.cls && *job.cls != "ok") text += fmt::format(" ({})", shown_class(*job.cls));
@@ -72,11 +67,11 @@ std::string state_text(const JobSnapshot& job) {
 
 /// "failed exit 1"; of an attempt that was retried, which has no state, "exit 1" or "lost".
 std::string how_it_ended(const json& attempt) {
-  const std::string cls = text_of(attempt, "class");
-  std::string text = text_of(attempt, "state");
+  const std::string cls = field_text(attempt, "class");
+  std::string text = field_text(attempt, "state");
   if (text.empty()) text = cls.empty() ? "running" : std::string(shown_class(cls));
   for (const char* name : {"exit", "signal"}) {
-    const std::string number = text_of(attempt, name);
+    const std::string number = field_text(attempt, name);
     if (number.empty()) continue;
     text += text == name ? " " + number : fmt::format(" {} {}", name, number);
   }
@@ -90,18 +85,18 @@ std::string attempts_table(const json& attempts, const Style& style) {
   std::vector<TableRow> rows;
   for (const json& attempt : attempts) {
     if (!attempt.is_object()) continue;
-    std::string number = text_of(attempt, "attempt");
-    if (number.empty()) number = text_of(attempt, "number");
+    std::string number = field_text(attempt, "attempt");
+    if (number.empty()) number = field_text(attempt, "number");
     const auto seconds = attempt.find("duration_s");
     const bool timed = seconds != attempt.end() && seconds->is_number();
-    const std::string lane = text_of(attempt, "lane");
+    const std::string lane = field_text(attempt, "lane");
     rows.push_back({
         Cell{number, Tone::Plain},
         Cell{how_it_ended(attempt), Tone::Plain},
         Cell{date_and_time(time_of(attempt, "started_at"), style.utc_offset_s), Tone::Plain},
         Cell{timed ? duration_text(seconds->get<double>()) : "-", Tone::Plain},
         Cell{lane.empty() ? "-" : lane, Tone::Plain},
-        Cell{text_of(attempt, "reason"), Tone::Plain},
+        Cell{field_text(attempt, "reason"), Tone::Plain},
     });
   }
   return rows.empty() ? std::string() : render_table(columns, rows, style);
@@ -206,12 +201,12 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
       fmt::format("{} {}\n", job.id, paint(style, Tone::Bold, safe_line(name_of(job))));
   Facts facts(style);
   facts.add("state", state_text(job), tone_of_state(job.state));
-  if (const std::string why = text_of(whole, "why"); why != job.reason)
+  if (const std::string why = field_text(whole, "why"); why != job.reason)
     facts.add("why", short_reason(why));
   if (job.replaced) facts.add("version", "older: the job's definition has changed since");
   if (job.node) facts.add("node", *job.node);
   if (job.lane) facts.add("lane", lane_text_of(job));
-  facts.add("gpus", joined(job.gpus));
+  facts.add("gpus", fmt::format("{}", fmt::join(job.gpus, ", ")));
   facts.add("queued", date_and_time(job.queued_at, style.utc_offset_s));
   facts.add("started", date_and_time(job.started_at, style.utc_offset_s));
   facts.add("ended", date_and_time(job.ended_at, style.utc_offset_s));
@@ -235,16 +230,16 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
   if (whole.contains("params")) facts.add("params", members_text(whole["params"]));
   if (whole.contains("command")) facts.add("command", command_text(whole["command"]));
   if (whole.contains("argv")) facts.add("argv", shortened_command(whole["argv"]));
-  facts.add("folder", text_of(whole, "cwd"));
+  facts.add("folder", field_text(whole, "cwd"));
   facts.add("out", job.out);
   facts.add("log", job.log);
-  if (const std::string line = text_of(whole, "last_line"); !line.empty()) {
+  if (const std::string line = field_text(whole, "last_line"); !line.empty()) {
     facts.add("", "last line: " + line);
     facts.add("", fmt::format("whole log: pergpu logs {}", job.id));
   }
   const std::string newest = newest_metrics(whole, now_ns);
   facts.add("metrics", newest);
-  const std::string file = text_of(whole, "last_metrics_file");
+  const std::string file = field_text(whole, "last_metrics_file");
   facts.add(newest.empty() ? "metrics" : "", file.empty() ? job.metrics : file);
   if (job.attempt > 0) facts.add("attempt", std::to_string(job.attempt));
   facts.add("retries", fmt::format("{} left", job.retries_left));
@@ -253,10 +248,11 @@ std::string show_text(const json& whole, std::int64_t now_ns, const Style& style
     for (const auto& [name, by] : held->items()) facts.add("", name + ": " + value_text(by));
   }
   if (whole.contains("needs")) facts.add("needs", elements_text(whole["needs"]));
-  facts.add("file", text_of(whole, "file"));
-  if (const std::string commit = text_of(whole, "git_commit"); !commit.empty()) {
-    facts.add("git",
-              commit + (text_of(whole, "git_dirty") == "true" ? " with uncommitted changes" : ""));
+  facts.add("file", field_text(whole, "file"));
+  if (const std::string commit = field_text(whole, "git_commit"); !commit.empty()) {
+    facts.add(
+        "git",
+        commit + (field_text(whole, "git_dirty") == "true" ? " with uncommitted changes" : ""));
   }
   for (const std::string& code : files_of_newest(whole)) facts.add("code", code);
   if (whole.contains("last_attempt")) facts.add("newest", members_text(whole["last_attempt"]));

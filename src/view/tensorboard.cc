@@ -69,9 +69,9 @@ struct Field {
 using enum Field::Type;
 
 /// The fields of a message, one after the other.
-class Message {
+class ProtoMessage {
  public:
-  explicit Message(std::string_view bytes) : rest_(bytes) {}
+  explicit ProtoMessage(std::string_view bytes) : rest_(bytes) {}
 
   /// nullopt: at its end, or where it is malformed.
   std::optional<Field> next() {
@@ -125,9 +125,9 @@ class Message {
 /// SummaryMetadata: plugin_data = 1 { plugin_name = 1 }.
 std::string_view plugin_of(std::string_view metadata) {
   std::string_view name;
-  for (Message whole(metadata); const std::optional<Field> data = whole.next();) {
+  for (ProtoMessage whole(metadata); const std::optional<Field> data = whole.next();) {
     if (!data->is(1, Bytes)) continue;
-    for (Message plugin(data->bytes); const std::optional<Field> field = plugin.next();) {
+    for (ProtoMessage plugin(data->bytes); const std::optional<Field> field = plugin.next();) {
       if (field->is(1, Bytes)) name = field->bytes;
     }
   }
@@ -136,7 +136,7 @@ std::string_view plugin_of(std::string_view metadata) {
 
 /// TensorProto with one element of a floating-point type: dtype = 1, tensor_content = 4,
 /// float_val = 5, double_val = 6 (the last two packed or not).
-std::optional<double> number_of(std::string_view tensor) {
+std::optional<double> number_of_tensor(std::string_view tensor) {
   constexpr std::uint64_t kFloat = 1;
   constexpr std::uint64_t kDouble = 2;
   std::uint64_t type = 0;
@@ -147,7 +147,7 @@ std::optional<double> number_of(std::string_view tensor) {
     if (bytes.size() == size) bits = fixed(bytes);
   };
   std::string_view content;
-  for (Message message(tensor); const std::optional<Field> field = message.next();) {
+  for (ProtoMessage message(tensor); const std::optional<Field> field = message.next();) {
     if (field->is(1, Varint)) type = field->value;
     if (field->is(4, Bytes)) content = field->bytes;
     if (field->is(5, Bytes)) take(field->bytes, 4);
@@ -168,10 +168,10 @@ std::optional<EventScalar> scalar_of(std::string_view bytes) {
   EventScalar scalar;
   std::optional<double> value;
   std::string_view plugin;
-  for (Message message(bytes); const std::optional<Field> field = message.next();) {
+  for (ProtoMessage message(bytes); const std::optional<Field> field = message.next();) {
     if (field->is(1, Bytes)) scalar.tag = field->bytes.substr(0, kLongestTag + 1);
     if (field->is(2, Fixed32)) value = float_of(field->value);
-    if (field->is(8, Bytes)) value = number_of(field->bytes);
+    if (field->is(8, Bytes)) value = number_of_tensor(field->bytes);
     if (field->is(9, Bytes)) plugin = plugin_of(field->bytes);
   }
   const bool is_others = !plugin.empty() && plugin != "scalars";
@@ -197,11 +197,11 @@ std::vector<EventScalar> scalars_of_record(std::string_view record) {
   if (masked_crc(payload) != fixed(record.substr(payload.size()))) return scalars;
   std::int64_t step = 0;
   double wall_s = 0;
-  for (Message event(payload); const std::optional<Field> field = event.next();) {
+  for (ProtoMessage event(payload); const std::optional<Field> field = event.next();) {
     if (field->is(1, Fixed64)) wall_s = double_of(field->value);
     if (field->is(2, Varint)) step = static_cast<std::int64_t>(field->value);
     if (!field->is(5, Bytes)) continue;
-    for (Message summary(field->bytes); const std::optional<Field> value = summary.next();) {
+    for (ProtoMessage summary(field->bytes); const std::optional<Field> value = summary.next();) {
       if (!value->is(1, Bytes)) continue;
       std::optional<EventScalar> scalar = scalar_of(value->bytes);
       if (scalar) scalars.push_back(*std::move(scalar));

@@ -13,17 +13,17 @@
 namespace pergpu::view {
 namespace {
 
-struct LaneKey {
+struct LaneSortKey {
   int rank = 3;  // of the pool
   std::string pool = {};
   std::int64_t number = -1;
   std::int64_t part = 0;   // of a GPU that jobs share
   std::int64_t sweep = 0;  // of lanes that belong to one
-  auto operator<=>(const LaneKey&) const = default;
+  auto operator<=>(const LaneSortKey&) const = default;
 };
 
-LaneKey key_of(const std::string& lane, std::int64_t sweep) {
-  LaneKey key;
+LaneSortKey key_of(const std::string& lane, std::int64_t sweep) {
+  LaneSortKey key;
   const std::size_t digits = std::min(lane.find_first_of("0123456789"), lane.size());
   const char* const end = lane.data() + lane.size();
   key.pool = lane.substr(0, digits);
@@ -68,7 +68,7 @@ Timeline timeline_of(const std::vector<JobHistory>& jobs, std::int64_t now_ns) {
     std::string sweep = {};
     std::vector<Bar> bars = {};
   };
-  std::map<LaneKey, Lane> lanes;
+  std::map<LaneSortKey, Lane> lanes;
   std::set<std::int64_t> sweeps_with_lanes;
   Timeline timeline;
   for (std::size_t j = 0; j < jobs.size(); ++j) {
@@ -84,7 +84,7 @@ Timeline timeline_of(const std::vector<JobHistory>& jobs, std::int64_t now_ns) {
       }
       bool is_first = true;
       for (const std::string& name : lanes_of(attempt)) {
-        const LaneKey key = key_of(name, jobs[j].job.sweep_id);
+        const LaneSortKey key = key_of(name, jobs[j].job.sweep_id);
         if (key.sweep != 0) sweeps_with_lanes.insert(key.sweep);
         Lane& lane = lanes[key];
         lane.name = name;

@@ -66,7 +66,7 @@ std::string sweeps_text(const TopSnapshot& s, const TopSurface& surface) {
 }
 
 /// "87 %", or "?" where it is not told.
-std::string share_text(std::optional<double> share) {
+std::string mean_load_text(std::optional<double> share) {
   return share ? fmt::format("{:.0f} %", *share * 100) : "?";
 }
 
@@ -93,7 +93,7 @@ void draw_charts(Grid& grid, int row, int rows, const TopSnapshot& s, const TopS
   grid.put(row, column + 1, fmt::format("{} of {} in use", lanes.used, lanes.all));
   if (rows < 2) return;
   grid.put(row + 1, 0,
-           fmt::format("GPUs   {} used on average{}", share_text(mean_load(s)),
+           fmt::format("GPUs   {} used on average{}", mean_load_text(mean_load(s)),
                        s.gpu_trouble.empty() ? "" : "; " + s.gpu_trouble));
 }
 

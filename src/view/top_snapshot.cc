@@ -35,7 +35,7 @@ std::vector<T> list_of(const json& event, const char* key) {
   return out;
 }
 
-std::optional<double> number_of(const json& object, const char* key) {
+std::optional<double> number_at(const json& object, const char* key) {
   const auto found = object.find(key);
   if (found == object.end() || !found->is_number()) return std::nullopt;
   return found->get<double>();
@@ -43,10 +43,10 @@ std::optional<double> number_of(const json& object, const char* key) {
 
 GpuLoad load_of(const json& gpu) {
   GpuLoad load;
-  if (const std::optional<double> percent = number_of(gpu, "busy_percent")) {
+  if (const std::optional<double> percent = number_at(gpu, "busy_percent")) {
     load.utilization = std::clamp(*percent / 100, 0.0, 1.0);
   }
-  if (const std::optional<double> watts = number_of(gpu, "power_w")) {
+  if (const std::optional<double> watts = number_at(gpu, "power_w")) {
     load.power_w = std::clamp(*watts, 0.0, 1e5);
   }
   return load;

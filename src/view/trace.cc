@@ -14,7 +14,7 @@ using nlohmann::json;
 
 constexpr int kProcess = 1;
 
-std::string dumped(const json& value) {
+std::string ascii_dump(const json& value) {
   return value.dump(-1, ' ', true, json::error_handler_t::replace);
 }
 
@@ -60,9 +60,9 @@ std::string trace_text(const std::vector<JobHistory>& jobs, const std::string& m
   json other = {{"machine", machine}};
   if (timeline.begin_ns != 0) other["begins_at"] = rfc3339(timeline.begin_ns);
   if (timeline.left_out > 0) other["attempts_left_out"] = timeline.left_out;
-  std::string out = "{\"displayTimeUnit\":\"ms\",\"otherData\":" + dumped(other) +
-                    ",\"traceEvents\":[\n" + dumped(named("process_name", 0, machine));
-  const auto add = [&](const json& event) { out += ",\n" + dumped(event); };
+  std::string out = "{\"displayTimeUnit\":\"ms\",\"otherData\":" + ascii_dump(other) +
+                    ",\"traceEvents\":[\n" + ascii_dump(named("process_name", 0, machine));
+  const auto add = [&](const json& event) { out += ",\n" + ascii_dump(event); };
   for (std::size_t i = 0; i < timeline.rows.size(); ++i) {
     const std::size_t thread = i + 1;
     add(named("thread_name", thread, timeline.rows[i].name));
