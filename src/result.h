@@ -88,6 +88,9 @@ class [[nodiscard]] Result<void> {
   Error error_;
 };
 
+/// A user's mistake.
+inline Error invalid(std::string what) { return {ErrorKind::Invalid, 0, std::move(what)}; }
+
 /// The one place where an errno becomes an ErrorKind.
 inline ErrorKind kind_of_errno(int code) {
   switch (code) {

@@ -11,11 +11,7 @@
 #include "run/slurm_script.h"
 
 namespace pergpu {
-namespace {
-
-Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
-
-}  // namespace
+namespace {}  // namespace
 
 Result<void> check_for_cluster(const SweepSpec& sweep) {
   const auto is_one_line = [](const std::string& path) { return path.find('\n') == path.npos; };

@@ -36,7 +36,6 @@ std::vector<std::string> parts_of(const std::string& selector) {
 Error not_found(const World& world, const std::string& selector) {
   return Error{ErrorKind::NotFound, 0, nothing_named(world, selector)};
 }
-Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 
 struct NamedJob {
   JobId id = {};

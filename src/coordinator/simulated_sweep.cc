@@ -13,8 +13,6 @@
 namespace pergpu {
 namespace {
 
-Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
-
 bool is_real(const Job* job) {
   if (job == nullptr || !job->last) return false;
   return job->last->keeper || !job->last->placement.node.empty();

@@ -22,8 +22,6 @@ namespace {
 
 constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 
-Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
-
 /// What the user wrote: without --devices the client sends the variable's value, "-1" for an empty
 /// one.
 std::string_view source_of_devices(const SubmitContext& context) {

@@ -217,6 +217,12 @@ Result<bool> on_network_filesystem(const std::string& path) {
   return is_network_filesystem(static_cast<std::uint64_t>(fs.f_type));
 }
 
+mode_t current_umask() {
+  const mode_t mask = ::umask(077);
+  ::umask(mask);
+  return mask;
+}
+
 std::string name_of(const std::string& path) {
   const std::size_t end = path.find_last_not_of('/');
   if (end == std::string::npos) return {};

@@ -86,4 +86,7 @@ std::string parent_of(const std::string& path);
 /// "/a/b" -> "b"; "b" -> "b"; "/" -> "".
 std::string name_of(const std::string& path);
 
+/// Of this process: whether a new file is for others is its user's choice.
+mode_t current_umask();
+
 }  // namespace pergpu::os

@@ -27,11 +27,6 @@ std::string hex(unsigned char byte) {
   return {kDigits[byte >> 4u], kDigits[byte & 0xfu]};
 }
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 Result<std::string> absolute(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
   if (path.front() == '/') return path;
@@ -41,6 +36,11 @@ Result<std::string> absolute(std::string path) {
 }
 
 }  // namespace
+
+std::string environment_variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value != nullptr ? value : "";
+}
 
 Result<void> private_folder(const std::string& path, uid_t uid) {
   const auto refused = [&path](std::string why) {
@@ -103,14 +103,14 @@ std::string machine_id() {
 }
 
 std::string slurm_job() {
-  const std::string job = environment("SLURM_JOB_ID");
+  const std::string job = environment_variable("SLURM_JOB_ID");
   return job.find_first_not_of("0123456789") == std::string::npos ? job : std::string();
 }
 
 HomeSources home_sources() {
-  return {.pergpu_home = environment("PERGPU_HOME"),
-          .xdg_state_home = environment("XDG_STATE_HOME"),
-          .home = environment("HOME"),
+  return {.pergpu_home = environment_variable("PERGPU_HOME"),
+          .xdg_state_home = environment_variable("XDG_STATE_HOME"),
+          .home = environment_variable("HOME"),
           .slurm_job = slurm_job(),
           .machine = machine_id(),
           .var_tmp = "/var/tmp",
@@ -250,7 +250,7 @@ Result<std::string> run_folder(const Home& home) {
       return *std::move(known);
     }
   }
-  const std::string runtime = environment("XDG_RUNTIME_DIR");
+  const std::string runtime = environment_variable("XDG_RUNTIME_DIR");
   struct stat st {};
   if (!home.is_explicit && runtime.starts_with('/') && ::lstat(runtime.c_str(), &st) == 0 &&
       S_ISDIR(st.st_mode) && st.st_uid == uid && (st.st_mode & 077) == 0) {
@@ -280,7 +280,7 @@ Result<std::string> own_executable() {
 }
 
 Result<std::string> find_program(std::string_view name) {
-  const std::string chosen = name == "pergpu-keeper" ? environment("PERGPU_KEEPER") : "";
+  const std::string chosen = name == "pergpu-keeper" ? environment_variable("PERGPU_KEEPER") : "";
   if (!chosen.empty()) {
     Result<std::string> path = absolute(chosen);
     if (path && ::access(path->c_str(), X_OK) < 0) return os_error("PERGPU_KEEPER=" + chosen);

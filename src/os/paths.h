@@ -14,6 +14,9 @@ namespace pergpu::os {
 /// /etc/machine-id, else the host's name: tells machines apart that share one home folder.
 std::string machine_id();
 
+/// "": it isn't set.
+std::string environment_variable(const char* name);
+
 /// This machine's name for people; "localhost" where it has none.
 std::string host_name();
 

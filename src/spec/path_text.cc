@@ -13,8 +13,6 @@
 namespace pergpu {
 namespace {
 
-Error invalid(std::string why) { return Error{ErrorKind::Invalid, 0, std::move(why)}; }
-
 std::size_t end_of_name(std::string_view text, std::size_t from) {
   std::size_t end = from;
   while (end < text.size() && is_identifier(text.substr(from, end + 1 - from))) ++end;
