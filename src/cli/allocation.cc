@@ -18,7 +18,7 @@ namespace {
 
 std::string_view short_name(std::string_view host) { return host.substr(0, host.find('.')); }
 
-Result<Allocation> ask(const std::string& job) {
+Result<Allocation> ask_slurm(const std::string& job) {
   constexpr char kWayOut[] = "or name the GPUs with --devices";
   slurm::Client client;
   Result<std::string> text = client.show({"job", "-d", job});
@@ -79,7 +79,7 @@ Result<std::optional<Allocation>> allocation_here() {
   if (visible != nullptr && nodes_of_shell() <= 1) {
     return std::optional(Allocation{job, gpu::device_names(visible)});
   }
-  Result<Allocation> told = ask(job);
+  Result<Allocation> told = ask_slurm(job);
   if (!told) return std::move(told).error();
   return std::optional(*std::move(told));
 }

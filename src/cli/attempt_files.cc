@@ -19,7 +19,7 @@ using nlohmann::json;
 
 /// More are left out, the oldest first.
 constexpr std::int64_t kMostShown = 100;
-constexpr std::size_t kMostRead = 4u << 20;
+constexpr std::size_t kLongestRecord = 4u << 20;
 
 /// The record holds the command line as it was; what is printed may be sent to others.
 json shown_argv(const json& record) {
@@ -48,7 +48,7 @@ json attempt_record(const JobSnapshot& job, std::int64_t number) {
   const std::string name =
       number == job.attempt ? "attempt.json" : fmt::format("attempt.{}.json", number);
   const Result<std::string> text =
-      os::read_written(job.out + "/" + name, os::Writer::Keeper, kMostRead);
+      os::read_written(job.out + "/" + name, os::Writer::Keeper, kLongestRecord);
   if (!text) return nullptr;
   if (nests_deeper_than(*text, kMostNestedJson)) return nullptr;
   json record = json::parse(*text, nullptr, false);

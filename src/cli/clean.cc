@@ -36,7 +36,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct CleanOptions {
   Output output;
   std::vector<std::string> selectors;
   std::string older;
@@ -44,7 +44,7 @@ struct Options {
   bool yes = false;
 };
 
-std::string reply_text(const json& object, const char* key) {
+std::string field_text(const json& object, const char* key) {
   return object.value(key, std::string());
 }
 
@@ -153,7 +153,7 @@ class Removal {
   bool is_broken_ = false;
 };
 
-std::string counted(std::int64_t n, const char* one) {
+std::string number_and_noun(std::int64_t n, const char* one) {
   return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
 }
 
@@ -167,15 +167,15 @@ std::string table_of(const json& sweeps, bool results, const view::Style& style)
   columns.push_back({.title = "FOLDER", .least = 20});
   std::vector<view::TableRow> rows;
   for (const json& sweep : sweeps) {
-    const std::int64_t ended = from_rfc3339(reply_text(sweep, "ended_at"));
-    view::TableRow row = {{reply_text(sweep, "sweep")},
+    const std::int64_t ended = from_rfc3339(field_text(sweep, "ended_at"));
+    view::TableRow row = {{field_text(sweep, "sweep")},
                           {std::to_string(sweep.value("jobs", std::int64_t{0}))},
                           {view::date_and_time(ended, style.utc_offset_s)}};
     if (results) {
       row.push_back({std::to_string(sweep.value("files", std::int64_t{0}))});
       row.push_back({view::size_text(sweep.value("bytes", std::int64_t{0}))});
     }
-    row.push_back({reply_text(sweep, "folder")});
+    row.push_back({field_text(sweep, "folder")});
     rows.push_back(std::move(row));
   }
   return view::render_table(columns, rows, style);
@@ -191,7 +191,7 @@ json shown(const json& sweep, const std::optional<Size>& size) {
   return out;
 }
 
-int clean(const Options& options) {
+int clean(const CleanOptions& options) {
   std::int64_t older_s = 0;
   if (!options.older.empty()) {
     const Result<std::chrono::milliseconds> parsed = parse_duration(options.older);
@@ -260,7 +260,7 @@ int clean(const Options& options) {
   if (options.yes && options.results) {
     for (const SweepResults& one : moved) removal.finish(one.id, one.aside, one.folder);
     for (const json& left : reply->value("aside", json::array())) {  // by earlier ones
-      removal.finish(left.value("id", std::int64_t{0}), reply_text(left, "folder"), "");
+      removal.finish(left.value("id", std::int64_t{0}), field_text(left, "folder"), "");
     }
     all = removal.size;
   }
@@ -281,13 +281,13 @@ int clean(const Options& options) {
     print(table_of(sweeps, options.results, style_of(STDOUT_FILENO, options.output.colour)));
   }
   for (const json& left : reply->value("left", json::array())) {
-    say(fmt::format("{} stays: {}", reply_text(left, "sweep"), reply_text(left, "why")));
+    say(fmt::format("{} stays: {}", field_text(left, "sweep"), field_text(left, "why")));
   }
   for (const std::string& problem : removal.problems) say("pergpu: " + problem);
   const std::string size =
-      fmt::format("{}, {}", counted(all.files, "file"), view::size_text(all.bytes));
-  const std::string what =
-      counted(static_cast<std::int64_t>(sweeps.size()), "sweep") + ", " + counted(jobs, "job");
+      fmt::format("{}, {}", number_and_noun(all.files, "file"), view::size_text(all.bytes));
+  const std::string what = number_and_noun(static_cast<std::int64_t>(sweeps.size()), "sweep") +
+                           ", " + number_and_noun(jobs, "job");
   if (sweeps.empty() && all.files == 0) {
     say("nothing to clean");
   } else if (!options.yes && options.results) {
@@ -305,7 +305,7 @@ int clean(const Options& options) {
 }  // namespace
 
 void add_clean(CLI::App& program, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CleanOptions>();
   CLI::App* command = program.add_subcommand(
       "clean", "forget ended sweeps and, with --results, delete their folders");
   add_selectors(*command, options->selectors);

@@ -33,6 +33,9 @@ class Backoff {
   std::deque<std::int64_t> tries_;
 };
 
+/// For the first line of an answer: a coordinator may be starting.
+inline constexpr std::chrono::milliseconds kFirstAnswer{30'000};
+
 /// Of those who have all the time in the world, while a coordinator lives that takes nobody: it has
 /// no file descriptors left, say.
 inline constexpr std::chrono::milliseconds kTurnedAwayPause{1'000};

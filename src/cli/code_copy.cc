@@ -32,7 +32,7 @@ namespace pergpu::cli {
 namespace {
 
 constexpr mode_t kFolderMode = 0700;  // whatever the umask: others can't reach what is in it
-constexpr int kMostNames = 100;       // of copies that were changed
+constexpr int kMostCopyNames = 100;   // of copies that were changed
 
 class Hash {
  public:
@@ -54,12 +54,6 @@ class Hash {
   };
   std::unique_ptr<XXH3_state_t, Free> state_;
 };
-
-mode_t own_umask() {
-  const mode_t mask = ::umask(077);
-  ::umask(mask);
-  return mask;
-}
 
 Error failed(const char* what, const std::string& path) {
   return os_error(fmt::format("snapshot: {} {}", what, path), errno);
@@ -151,7 +145,7 @@ Result<void> sync_all(const os::HeldFolder& folder) {
 
 Result<std::string> fill(const std::string& folder, const std::string& copy,
                          const std::vector<CodeFile>& files, const std::string& cwd) {
-  const mode_t mask = own_umask();
+  const mode_t mask = os::current_umask();
   Hash hash;
   const Result<os::HeldFolder> whole = os::HeldFolder::make(copy, kFolderMode);
   if (!whole) return whole.error();
@@ -207,7 +201,7 @@ bool is_whole(const std::string& copy, const std::vector<CodeFile>& files,
 /// Where copies of the sweep's code lie: only this user can write there.
 Result<os::HeldFolder> open_shelf(const SweepSpec& sweep, const CodeSite& site) {
   const std::string folder = output_root(sweep) + "/" + sweep.name;
-  const auto results = os::HeldFolder::make(folder, 0777 & ~own_umask());
+  const auto results = os::HeldFolder::make(folder, 0777 & ~os::current_umask());
   if (!results) return results.error();
   const std::string beside = code_beside_results(folder);
   Result<void> may = os::check_private(folder);
@@ -245,7 +239,7 @@ Result<std::string> copy_of(const SweepSpec& sweep, const StepSpec& step, const 
   };
   std::string name = *hash;
   Result<void> named = name_it(name);
-  for (int i = 2; !named && is_taken(named.error().os_errno) && i <= kMostNames; ++i) {
+  for (int i = 2; !named && is_taken(named.error().os_errno) && i <= kMostCopyNames; ++i) {
     if (is_whole(shelf->path_of(name), *files, *hash)) {
       named = shelf->remove_tree(draft);
       break;

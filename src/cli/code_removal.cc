@@ -13,7 +13,7 @@ namespace pergpu::cli {
 namespace {
 
 /// nullopt: nothing was ever copied to the home.
-Result<std::optional<os::HeldFolder>> hold(const std::string& folder) {
+Result<std::optional<os::HeldFolder>> hold_copies(const std::string& folder) {
   Result<os::HeldFolder> held = os::HeldFolder::open(folder);
   if (held) return std::optional(*std::move(held));
   if (held.error().os_errno == ENOENT) return std::optional<os::HeldFolder>();
@@ -21,7 +21,7 @@ Result<std::optional<os::HeldFolder>> hold(const std::string& folder) {
 }
 
 Result<void> remove_in(const std::string& folder, const std::string& name) {
-  const Result<std::optional<os::HeldFolder>> held = hold(folder);
+  const Result<std::optional<os::HeldFolder>> held = hold_copies(folder);
   if (!held) return held.error();
   return *held ? (*held)->remove_tree(name) : Result<void>();
 }
@@ -36,7 +36,7 @@ CodeRemoval::CodeRemoval(const std::string& home, const std::string& sweep, std:
 }
 
 Result<void> CodeRemoval::put_aside() const {
-  const Result<std::optional<os::HeldFolder>> held = hold(folder_);
+  const Result<std::optional<os::HeldFolder>> held = hold_copies(folder_);
   if (!held) return held.error();
   if (!*held) return {};
   const Result<std::optional<struct stat>> found = (*held)->look_at(name_);
@@ -49,7 +49,7 @@ Result<void> CodeRemoval::put_aside() const {
 }
 
 void CodeRemoval::put_back() const {
-  const Result<std::optional<os::HeldFolder>> held = hold(folder_);
+  const Result<std::optional<os::HeldFolder>> held = hold_copies(folder_);
   if (held && *held) (void)(*held)->rename(aside_, name_);
 }
 

@@ -31,7 +31,7 @@ namespace {
 using nlohmann::json;
 
 /// Somebody waits at a keyboard.
-constexpr std::chrono::milliseconds kPatience{200};
+constexpr std::chrono::milliseconds kCompletionPatience{200};
 
 enum class Value { Selector, SweepFile, File, Folder, Gpus, SharedKey };
 
@@ -84,9 +84,9 @@ std::optional<Place> quiet_place() {
 std::optional<json> ask_running(const json& request) {
   const std::optional<Place> place = quiet_place();
   if (!place) return std::nullopt;
-  Result<Connection> connection = Connection::open(place->socket(), kPatience);
+  Result<Connection> connection = Connection::open(place->socket(), kCompletionPatience);
   if (!connection || !connection->send(to_line(request) + "\n")) return std::nullopt;
-  const Result<std::string> line = connection->read_line(kPatience);
+  const Result<std::string> line = connection->read_line(kCompletionPatience);
   if (!line) return std::nullopt;
   Result<json> reply = unwrap_reply(*line);
   if (!reply) return std::nullopt;
@@ -170,7 +170,7 @@ void add_settings(Lines& lines) {
   for (const std::string_view name : kSettings) lines.add(std::string(name) + "=");
 }
 
-void add_selectors(Lines& lines, const std::string& begin) {
+void complete_selectors(Lines& lines, const std::string& begin) {
   const std::optional<json> reply = ask_running({{"op", "complete"}, {"sel", {begin}}});
   if (!reply) return;
   for (const json& one : reply->value("words", json::array())) {
@@ -183,7 +183,7 @@ void add_shared_keys(Lines& lines) {
   const std::optional<Place> place = quiet_place();
   if (!place) return;
   std::map<std::string, std::vector<view::Segment>> by_key;
-  for (view::Segment& segment : held_segments(*place, kPatience)) {
+  for (view::Segment& segment : held_segments(*place, kCompletionPatience)) {
     std::string word = segment.key.empty() ? segment.name : segment.key;
     by_key[std::move(word)].push_back(std::move(segment));
   }
@@ -216,7 +216,7 @@ void add_values(Lines& lines, const CLI::Option& option, const std::string& head
   if (found == kValues.end()) return;
   switch (found->second) {
     case Value::Selector:
-      return add_selectors(lines, begin);
+      return complete_selectors(lines, begin);
     case Value::SweepFile:
       return lines.tell_shell("files toml yaml yml json");
     case Value::File:

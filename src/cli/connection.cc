@@ -23,7 +23,7 @@ namespace {
 
 using nlohmann::json;
 
-Error broken(std::string why) {
+Error broken_connection(std::string why) {
   return Error{ErrorKind::Io, 0, "connection to the coordinator: " + std::move(why)};
 }
 
@@ -78,7 +78,7 @@ Result<void> Connection::send(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return broken(std::strerror(errno));
+    if (n < 0) return broken_connection(std::strerror(errno));
     bytes.remove_prefix(static_cast<std::size_t>(n));
   }
   return {};
@@ -104,14 +104,14 @@ Result<std::string> Connection::read_line(std::optional<std::chrono::millisecond
     }
     pollfd poll_fd{.fd = fd_.get(), .events = POLLIN, .revents = 0};
     const int ready = ::poll(&poll_fd, 1, timeout_ms);
-    if (ready < 0 && errno != EINTR) return broken(std::strerror(errno));
+    if (ready < 0 && errno != EINTR) return broken_connection(std::strerror(errno));
     if (ready == 0 && timeout_ms == 0)
       return Error{ErrorKind::Busy, 0, "the coordinator did not answer in time"};
     if (ready <= 0) continue;
     const ssize_t n = ::recv(fd_.get(), buffer.data(), buffer.size(), 0);
     if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return broken(std::strerror(errno));
-    if (n == 0) return broken("the coordinator closed it");
+    if (n < 0) return broken_connection(std::strerror(errno));
+    if (n == 0) return broken_connection("the coordinator closed it");
     read_.append(buffer.data(), static_cast<std::size_t>(n));
   }
 }

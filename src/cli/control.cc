@@ -22,7 +22,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct ControlOptions {
   std::string verb;
   std::string done;  // "cancelled"
   std::string rule;  // which jobs it can change
@@ -118,7 +118,7 @@ void report_modified(const json& files) {
   }
 }
 
-int tell(const Options& options, const json& request) {
+int tell(const ControlOptions& options, const json& request) {
   Result<json> reply = ask(request);
   if (!reply) return fail(reply.error());
   const json files = reply->value("files", json::array());
@@ -139,7 +139,7 @@ int tell(const Options& options, const json& request) {
   return kOk;
 }
 
-int control(const Options& options) {
+int control(const ControlOptions& options) {
   return tell(options, {{"op", options.verb},
                         {"sel", options.selectors},
                         {"failed", options.failed},
@@ -147,7 +147,7 @@ int control(const Options& options) {
                         {"queued", options.queued}});
 }
 
-int cancel_jobs(Options options) {
+int cancel_jobs(ControlOptions options) {
   if (options.queued && options.kill) {
     return fail({ErrorKind::Invalid, 0,
                  "--queued and --kill exclude each other: --queued keeps running jobs, --kill ends "
@@ -158,7 +158,7 @@ int cancel_jobs(Options options) {
 }
 
 /// The words that look like KEY=VALUE say what to set, the others name jobs.
-int set(Options options) {
+int set(ControlOptions options) {
   std::vector<std::string> words;
   for (const std::string& word : options.selectors) {
     if (is_setting(word)) words.push_back(word);
@@ -171,8 +171,8 @@ int set(Options options) {
 }
 
 CLI::App* add(CLI::App& program, Invocation& invocation, const char* verb, const char* done,
-              const char* rule, const char* summary, std::shared_ptr<Options>& options) {
-  options = std::make_shared<Options>();
+              const char* rule, const char* summary, std::shared_ptr<ControlOptions>& options) {
+  options = std::make_shared<ControlOptions>();
   options->verb = verb;
   options->done = done;
   options->rule = rule;
@@ -187,7 +187,7 @@ CLI::App* add(CLI::App& program, Invocation& invocation, const char* verb, const
 }  // namespace
 
 void add_control(CLI::App& program, Invocation& invocation) {
-  std::shared_ptr<Options> options;
+  std::shared_ptr<ControlOptions> options;
   CLI::App* cancel =
       add(program, invocation, "cancel", "cancelled", "ended jobs can't be cancelled",
           "end jobs: SIGTERM, then SIGKILL after their `grace`", options);

@@ -28,13 +28,13 @@ namespace {
 
 using nlohmann::json;
 
-struct RunOptions {
+struct CoordinatorRunOptions {
   bool foreground = false;
   bool was_asked_for = false;
   std::int32_t succeeds = 0;
 };
 
-int run(const RunOptions& options) {
+int run_coordinator(const CoordinatorRunOptions& options) {
   Result<Place> place = find_place();
   if (!place) return fail(place.error());
   return coordinator_main({.home = place->home,
@@ -101,7 +101,8 @@ int enable() {
   // group may then hand its controllers on (os/cgroup_site.h); systemd before 254 passes over it.
   const std::string unit = fmt::format(
       "[Unit]\nDescription=pergpu coordinator: runs queued training jobs\n\n"
-      "[Service]\nExecStart={} coordinator run --foreground\nRestart=on-failure\nRestartSec=5\n"
+      "[Service]\nExecStart={} coordinator run "
+      "--foreground\nRestart=on-failure\nRestartSec=5\n"
       "KillMode=process\nDelegate=yes\nDelegateSubgroup={}\n{}\n[Install]\nWantedBy=default."
       "target\n",
       unit_quoted(*executable, true), os::kCgroupLeaf, environment);
@@ -161,7 +162,7 @@ void add_coordinator(CLI::App& program, Invocation& invocation) {
   enable_command->footer("Example:\n  pergpu coordinator enable");
   enable_command->callback([&invocation] { invocation.action = enable; });
 
-  auto options = std::make_shared<RunOptions>();
+  auto options = std::make_shared<CoordinatorRunOptions>();
   CLI::App* run_command =
       command->add_subcommand("run", "run the coordinator in this process")->group("");
   run_command->add_flag("--foreground", options->foreground,
@@ -169,8 +170,9 @@ void add_coordinator(CLI::App& program, Invocation& invocation) {
   run_command->add_flag("--asked-for", options->was_asked_for,
                         "started by a command: start even if the last one was stopped");
   run_command->add_option("--succeed", options->succeeds, "process to take over from");
-  run_command->callback(
-      [options, &invocation] { invocation.action = [options] { return run(*options); }; });
+  run_command->callback([options, &invocation] {
+    invocation.action = [options] { return run_coordinator(*options); };
+  });
 }
 
 void add_probe(CLI::App& program, Invocation& invocation) {

@@ -13,6 +13,8 @@
 
 namespace pergpu::cli {
 
+inline constexpr std::uint64_t kMiB = 1024 * 1024;
+
 using Findings = std::vector<view::Finding>;
 
 struct Check {

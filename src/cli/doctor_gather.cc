@@ -34,17 +34,11 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kSmallFile = 1u << 20;
-constexpr milliseconds kAnswer{5'000};
+constexpr milliseconds kDoctorAnswer{5'000};
 constexpr milliseconds kAnswerOfGpus{20'000};  // the first look of a coordinator takes up to 15 s
 
-/// "" when it is not set.
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value != nullptr ? value : "";
-}
-
 /// For tests: where files of the machine lie instead.
-std::string root() { return variable("PERGPU_ROOT"); }
+std::string root() { return os::environment_variable("PERGPU_ROOT"); }
 
 /// Without the newline at its end; "" when it cannot be read.
 std::string small_file(const std::string& path) {
@@ -73,7 +67,7 @@ GpuLook look_once() {
 
 LeaseFacts lease_facts(const GpuLook& look) {
   LeaseFacts facts;
-  facts.is_chosen = !variable("PERGPU_LOCKS").empty();
+  facts.is_chosen = !os::environment_variable("PERGPU_LOCKS").empty();
   const Result<std::optional<gpu::LeaseFolder>> folder = gpu::LeaseFolder::find();
   if (!folder) {
     facts.error = folder.error().message;
@@ -118,7 +112,7 @@ CoordinatorFacts coordinator_facts(const Place& place) {
   facts.state = CoordinatorFacts::State::Runs;
   facts.pid = client.peer().pid;
   facts.version = client.peer().version;
-  if (const Result<json> status = client.call({{"op", "status"}}, {}, kAnswer)) {
+  if (const Result<json> status = client.call({{"op", "status"}}, {}, kDoctorAnswer)) {
     facts.store = status->value("store", std::string());
   }
   if (const Result<json> gpus = client.call({{"op", "gpus"}}, {}, kAnswerOfGpus)) {
@@ -183,7 +177,7 @@ void gather_machine(DoctorFacts& facts) {
   const std::string nodes = small_file(root() + "/sys/devices/system/node/online");
   facts.numa_nodes = static_cast<int>(gpu::parse_cpu_list(nodes).size());
   for (const std::string_view name : thread_variables()) {
-    const std::string value = variable(std::string(name).c_str());
+    const std::string value = os::environment_variable(std::string(name).c_str());
     if (!value.empty()) facts.threads.emplace_back(name, value);
   }
   if (const Result<os::Space> space = os::space_of("/dev/shm")) facts.shm = *space;
@@ -227,7 +221,7 @@ void gather_users(DoctorFacts& facts) {
   }
   // Who is in a directory service only has a name here in the environment.
   facts.user = facts.users.at(facts.uid);
-  if (facts.user.starts_with("uid ")) facts.user = variable("LOGNAME");
+  if (facts.user.starts_with("uid ")) facts.user = os::environment_variable("LOGNAME");
 }
 
 }  // namespace

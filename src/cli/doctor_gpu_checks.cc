@@ -454,7 +454,7 @@ Findings devices(const DoctorFacts& facts) {
            .mend = "unset CUDA_VISIBLE_DEVICES   # to use all GPUs"}};
 }
 
-constexpr Check kChecks[] = {
+constexpr Check kGpuChecks[] = {
     {"driver", driver},
     {"gpu", health},
     {"xid", xid},
@@ -468,6 +468,6 @@ constexpr Check kChecks[] = {
 
 }  // namespace
 
-std::span<const Check> gpu_checks() { return kChecks; }
+std::span<const Check> gpu_checks() { return kGpuChecks; }
 
 }  // namespace pergpu::cli

@@ -15,7 +15,6 @@ namespace {
 
 using State = view::FindingState;
 
-constexpr std::uint64_t kMiB = 1024 * 1024;
 constexpr std::uint64_t kGiB = 1024 * kMiB;
 
 int gpu_count(const DoctorFacts& facts) { return static_cast<int>(facts.look.gpus.size()); }
@@ -26,7 +25,7 @@ int budget_of(const DoctorFacts& facts) {
 }
 
 /// Of each GPU's lane: "2 cores and 15.6 GiB a GPU".
-std::string share_text(const DoctorFacts& facts) {
+std::string per_gpu_text(const DoctorFacts& facts) {
   const auto lanes = static_cast<std::uint64_t>(gpu_count(facts));
   return fmt::format("{} and {} per GPU", counted(budget_of(facts), "core"),
                      bytes_text(facts.memory_bytes / lanes));
@@ -36,7 +35,7 @@ Findings cores(const DoctorFacts& facts) {
   const int gpus = gpu_count(facts);
   std::string what =
       fmt::format("{}, {} of memory", counted(facts.cores, "core"), bytes_text(facts.memory_bytes));
-  if (gpus > 0) what += ": " + share_text(facts);
+  if (gpus > 0) what += ": " + per_gpu_text(facts);
   constexpr const char* kWhy =
       "a job without `cpus` gets its share of the cores, and its libraries use that many threads";
   if (gpus > facts.cores) {
@@ -362,7 +361,7 @@ Findings kernel(const DoctorFacts& facts) {
   return findings;
 }
 
-constexpr Check kChecks[] = {
+constexpr Check kMachineChecks[] = {
     {"cores", cores},   {"threads", threads}, {"numa", numa},
     {"shm", shm},       {"shared", shared},   {"limits", limits},
     {"folder", folder}, {"clock", clock},     {"kernel", kernel},
@@ -370,7 +369,7 @@ constexpr Check kChecks[] = {
 
 }  // namespace
 
-std::span<const Check> machine_checks() { return kChecks; }
+std::span<const Check> machine_checks() { return kMachineChecks; }
 
 std::string counted(std::int64_t count, std::string_view thing) {
   return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");

@@ -13,8 +13,6 @@ namespace {
 
 using State = view::FindingState;
 
-constexpr std::uint64_t kMiB = 1024 * 1024;
-
 Findings cgroups(const DoctorFacts& facts) {
   const os::CgroupSite& groups = facts.groups;
   constexpr const char* kWhy =
@@ -265,14 +263,14 @@ Findings coordinator(const DoctorFacts& facts) {
   return {{.state = State::Ok, .what = fmt::format("running (pid {})", it.pid), .why = kWhy}};
 }
 
-constexpr Check kChecks[] = {
+constexpr Check kOwnChecks[] = {
     {"cgroups", cgroups},   {"logout", logout}, {"reboot", reboot}, {"home", home},
     {"programs", programs}, {"job", job},       {"python", python}, {"coordinator", coordinator},
 };
 
 }  // namespace
 
-std::span<const Check> own_checks() { return kChecks; }
+std::span<const Check> own_checks() { return kOwnChecks; }
 
 Findings examine(const DoctorFacts& facts) {
   Findings all;

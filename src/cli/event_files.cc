@@ -19,10 +19,10 @@ namespace {
 
 constexpr int kDeepest = 4;
 constexpr int kMostEntries = 2'000;
-constexpr std::size_t kBlock = 32u << 10;
+constexpr std::size_t kEventBlock = 32u << 10;
 /// Records of scalars have some hundred bytes; larger ones hold images, graphs or histograms.
-constexpr std::uint64_t kLargestRecord = 1u << 20;
-constexpr std::size_t kMostRead = 64u << 20;
+constexpr std::uint64_t kLargestEvent = 1u << 20;
+constexpr std::size_t kMostEventsRead = 64u << 20;
 
 /// A file from its beginning, in pieces that are asked for.
 class Reader {
@@ -43,7 +43,7 @@ class Reader {
     at_ += static_cast<std::size_t>(held);
     offset_ += static_cast<off_t>(size - held);
   }
-  bool had_enough() const { return read_ > kMostRead; }
+  bool had_enough() const { return read_ > kMostEventsRead; }
 
  private:
   bool fill(std::size_t size) {
@@ -51,7 +51,7 @@ class Reader {
     buffer_.erase(0, at_);
     at_ = 0;
     const std::size_t begin = buffer_.size();
-    buffer_.resize(std::max(size, begin + kBlock));
+    buffer_.resize(std::max(size, begin + kEventBlock));
     const ssize_t got = ::pread(fd_.get(), buffer_.data() + begin, buffer_.size() - begin, offset_);
     buffer_.resize(begin + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
     if (got <= 0) return false;
@@ -102,7 +102,7 @@ view::NewestScalars newest_scalars(const std::string& path) {
   while (const std::optional<std::string_view> head = reader.next(view::kRecordHead)) {
     const std::optional<std::uint64_t> length = view::record_length(*head);
     if (!length || *length > size) break;  // damaged, or not yet there
-    if (*length > kLargestRecord) {
+    if (*length > kLargestEvent) {
       reader.pass(*length + view::kRecordFoot);
       continue;
     }

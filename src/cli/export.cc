@@ -19,7 +19,7 @@
 namespace pergpu::cli {
 namespace {
 
-struct Options {
+struct ExportOptions {
   std::vector<std::string> selectors;
   bool csv = false;
   bool jsonl = false;
@@ -27,7 +27,7 @@ struct Options {
   std::string file = "-";
 };
 
-std::string content_of(const Options& options, const std::vector<view::JobHistory>& jobs) {
+std::string content_of(const ExportOptions& options, const std::vector<view::JobHistory>& jobs) {
   if (options.trace) {
     os::RealClock clock;
     return view::trace_text(jobs, os::host_name(), clock.now().wall_ns);
@@ -38,7 +38,7 @@ std::string content_of(const Options& options, const std::vector<view::JobHistor
   return lines;
 }
 
-int export_jobs(const Options& options) {
+int export_jobs(const ExportOptions& options) {
   const int formats = options.csv + options.jsonl + options.trace;
   if (formats == 0 && options.selectors.empty()) {
     say("pergpu: nothing to export: `pergpu export SWEEP` writes CSV; @ is the last sweep");
@@ -70,7 +70,7 @@ int export_jobs(const Options& options) {
 }  // namespace
 
 void add_export(CLI::App& program, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExportOptions>();
   CLI::App* command =
       program.add_subcommand("export", "export jobs with parameters, metrics and attempts");
   command->add_flag("--csv", options->csv, "CSV (RFC 4180), one row per job (the default)");

@@ -37,11 +37,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kFrame = kSecond / 4;
+constexpr std::int64_t kFollowFrame = kSecond / 4;
 /// Without a terminal: a sign of life after this long without a line.
 constexpr std::int64_t kHeartbeat = 60 * kSecond;
 constexpr std::size_t kFailuresShown = 10;
-constexpr std::size_t kTailLines = 5;
+constexpr std::size_t kFollowLines = 5;
 
 class SweepFollower {
  public:
@@ -258,7 +258,7 @@ class SweepFollower {
 
   void draw_soon() {
     if (!redraws_ || draw_timer_ != 0 || code_) return;
-    draw_timer_ = loop_->at(drawn_at_ns_ + kFrame, [this] { draw(); });
+    draw_timer_ = loop_->at(drawn_at_ns_ + kFollowFrame, [this] { draw(); });
   }
 
   void arm_tick() {
@@ -344,7 +344,7 @@ class SweepFollower {
     }
     const view::Style style = style_of(STDOUT_FILENO, output_.colour);
     std::string out = view::final_table(followed_.sweep, jobs, read_metrics(jobs), style);
-    out += view::failures(followed_.sweep, jobs, read_tails(jobs, kFailuresShown, kTailLines),
+    out += view::failures(followed_.sweep, jobs, read_tails(jobs, kFailuresShown, kFollowLines),
                           kFailuresShown, style);
     out += view::left_running(followed_.sweep, jobs, kFailuresShown, style);
     const std::map<std::string, std::int64_t> counts = view::counts_of(jobs);

@@ -10,11 +10,11 @@
 namespace pergpu::cli {
 namespace {
 
-std::array<std::string, 8> paths;
-std::atomic<std::size_t> count = 0;
+std::array<std::string, 8> left_paths;
+std::atomic<std::size_t> left_count = 0;
 
 void remove_all(int signal) {
-  for (std::size_t i = 0; i < count; ++i) ::unlink(paths[i].c_str());
+  for (std::size_t i = 0; i < left_count; ++i) ::unlink(left_paths[i].c_str());
   ::raise(signal);  // SA_RESETHAND: ends us when this returns
 }
 
@@ -30,10 +30,10 @@ void watch(int signal) {
 }  // namespace
 
 void remove_when_interrupted(const std::string& path) {
-  const std::size_t next = count;
-  if (next == paths.size()) return;
-  paths[next] = path;
-  count = next + 1;
+  const std::size_t next = left_count;
+  if (next == left_paths.size()) return;
+  left_paths[next] = path;
+  left_count = next + 1;
   if (next > 0) return;
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) watch(signal);
 }

@@ -29,7 +29,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct LogsOptions {
   std::string selector = "@";
   bool follow = false;
   bool json = false;
@@ -90,7 +90,7 @@ void take_older(std::vector<JobSnapshot>& jobs) {
   jobs = {std::move(one)};
 }
 
-int logs(const Options& options) {
+int logs(const LogsOptions& options) {
   const Result<json> reply =
       ask({{"op", "ps"}, {"sel", json::array({options.selector})}, {"all", true}, {"older", true}});
   if (!reply) return fail(reply.error());
@@ -134,7 +134,7 @@ int logs(const Options& options) {
 }  // namespace
 
 void add_logs(CLI::App& program, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<LogsOptions>();
   CLI::App* command = program.add_subcommand("logs", "print a job's output");
   command->add_option("SEL", options->selector, "a job (17) or one attempt of it (17.2)")
       ->required();

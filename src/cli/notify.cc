@@ -55,13 +55,13 @@ Result<Environment> environment_of(const std::string& file) {
   return entries_of(*text);
 }
 
-Error broken(const std::string& why) {
+Error broken_request(const std::string& why) {
   return Error{ErrorKind::Corrupt, 0, "can't parse the request: " + why};
 }
 
 Result<NotifyChannel> channel_of(const json& object) {
   const auto kind = notify_kind_of(object.value("kind", std::string()));
-  if (!kind) return broken("unknown kind of channel");
+  if (!kind) return broken_request("unknown kind of channel");
   NotifyChannel channel{
       .kind = *kind,
       .command = object.value("command", std::vector<std::string>()),
@@ -69,13 +69,13 @@ Result<NotifyChannel> channel_of(const json& object) {
       .token = object.value("token", std::string()),
       .timeout = std::chrono::milliseconds(object.value("timeout_ms", kUsualHookTime.count()))};
   const bool is_command = *kind == NotifyChannel::Kind::Command;
-  if (is_command && channel.command.empty()) return broken("an empty command");
+  if (is_command && channel.command.empty()) return broken_request("an empty command");
   return channel;
 }
 
 Result<std::string> send(const std::string& text) {
   const json request = json::parse(text, nullptr, false);
-  if (!request.is_object()) return broken("not a JSON object");
+  if (!request.is_object()) return broken_request("not a JSON object");
   const Result<NotifyChannel> channel = channel_of(request.value("channel", json::object()));
   if (!channel) return channel.error();
   Result<view::Notice> notice = view::notice_of(request.value("notice", json()));

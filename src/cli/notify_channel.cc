@@ -21,12 +21,10 @@
 namespace pergpu::cli {
 namespace {
 
-using Kind = NotifyChannel::Kind;
+using ChannelKind = NotifyChannel::Kind;
 
 constexpr std::string_view kNtfyServer = "https://ntfy.sh/";
 constexpr std::size_t kLongestAnswer = 200;
-
-Error invalid(std::string why) { return Error{ErrorKind::Invalid, 0, std::move(why)}; }
 
 std::optional<std::string> value_of(const Environment& environment, const std::string& name) {
   for (const std::string& entry : environment) {
@@ -59,7 +57,7 @@ Result<Address> address_of(const NotifyChannel& channel, const Environment& envi
   Address address;
   Result<std::string> target = resolved(channel.target, environment, address.secrets);
   if (!target) return std::move(target).error();
-  const bool is_topic = channel.kind == Kind::Ntfy && is_ntfy_topic(*target);
+  const bool is_topic = channel.kind == ChannelKind::Ntfy && is_ntfy_topic(*target);
   address.url = is_topic ? std::string(kNtfyServer) + *target : *target;
   const std::string why = why_no_url(address.url);
   if (!why.empty()) {
@@ -92,12 +90,12 @@ Result<std::string> send_http(const NotifyChannel& channel, const Environment& e
   Result<Address> address = address_of(channel, environment);
   if (!address) return std::move(address).error();
   HttpPost request{.url = address->url};
-  if (channel.kind == Kind::Ntfy) {
+  if (channel.kind == ChannelKind::Ntfy) {
     request.headers = view::ntfy_headers(message);
     request.body = view::ntfy_text(message);
   } else {
     request.headers = {"Content-Type: application/json"};
-    request.body = channel.kind == Kind::Slack
+    request.body = channel.kind == ChannelKind::Slack
                        ? view::slack_body(message)
                        : view::facts_of(notice, message)
                              .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -155,7 +153,8 @@ Result<std::string> run_hook(const NotifyChannel& channel, const std::string& fo
 Result<std::string> send_notice(const NotifyChannel& channel, const std::string& folder,
                                 const Environment& environment, const view::Notice& notice,
                                 const view::Message& message) {
-  if (channel.kind == Kind::Command) return run_hook(channel, folder, environment, notice, message);
+  if (channel.kind == ChannelKind::Command)
+    return run_hook(channel, folder, environment, notice, message);
   return send_http(channel, environment, notice, message);
 }
 
@@ -164,7 +163,7 @@ Result<std::vector<std::string>> check_notify(const SweepSpec& sweep,
   std::vector<std::string> warnings;
   bool needs_curl = false;
   for (const NotifyChannel& channel : channels_of(sweep.notify)) {
-    if (channel.kind != Kind::Command) {
+    if (channel.kind != ChannelKind::Command) {
       needs_curl = true;
       const Result<Address> address = address_of(channel, environment);
       if (!address)

@@ -12,15 +12,7 @@
 #include "view/escape.h"
 
 namespace pergpu::cli {
-namespace {
-
-mode_t current_umask() {
-  const mode_t mask = ::umask(077);
-  ::umask(mask);
-  return mask;
-}
-
-}  // namespace
+namespace {}  // namespace
 
 Result<void> write_output(const std::string& path, std::string_view content) {
   const Result<os::HeldName> file = os::walk_through(path);
@@ -34,7 +26,7 @@ Result<void> write_output(const std::string& path, std::string_view content) {
     return Error{ErrorKind::Invalid, 0,
                  path + " is not a regular file; to write to it, redirect stdout: -o - > FILE"};
   }
-  const mode_t mode = 0666 & ~current_umask();
+  const mode_t mode = 0666 & ~os::current_umask();
   const Result<void> written =
       file ? file->folder.write_file_atomic(file->name, content, mode, false) : file.error();
   if (written) return {};

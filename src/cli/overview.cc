@@ -20,7 +20,6 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::chrono::milliseconds kFirstAnswer{30'000};
 constexpr std::size_t kSweepsShown = 8;
 constexpr std::string_view kHints =
     "to start jobs: `pergpu run sweep.toml` or `pergpu run -- python train.py`; to watch them: "

@@ -37,8 +37,6 @@ struct PlanOptions {
   RunOptions run;  // of a file
 };
 
-Error usage(std::string message) { return Error{ErrorKind::Invalid, 0, std::move(message)}; }
-
 /// By its ending, because one that is not there must not be taken for a selector; else by its being
 /// there.
 bool is_sweep_file(const std::string& word) {
@@ -58,13 +56,13 @@ Result<json> given_durations(const std::vector<std::string>& expect) {
   for (const std::string& one : expect) {
     const std::size_t equals = one.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return usage(
+      return invalid(
           fmt::format("--expect {}: expected STEP=DURATION, as in --expect train=1h", one));
     }
     const Result<std::chrono::milliseconds> duration = parse_duration(one.substr(equals + 1));
-    if (!duration) return usage(fmt::format("--expect {}: {}", one, duration.error().message));
+    if (!duration) return invalid(fmt::format("--expect {}: {}", one, duration.error().message));
     if (duration->count() <= 0) {
-      return usage(fmt::format("--expect {}: expected a duration above 0", one));
+      return invalid(fmt::format("--expect {}: expected a duration above 0", one));
     }
     given[one.substr(0, equals)] = duration->count();
   }
@@ -89,7 +87,7 @@ Result<SubmitLines> request_of(const PlanOptions& options) {
   if (file == options.words.end()) {
     const std::string misplaced = first_option_of_a_file(options.run);
     if (!misplaced.empty()) {
-      return usage(
+      return invalid(
           fmt::format("{} needs a sweep file, since submitted sweeps have their own; to plan for N "
                       "GPUs or lanes, use --on N",
                       misplaced));
@@ -97,7 +95,7 @@ Result<SubmitLines> request_of(const PlanOptions& options) {
     lines.request = {{"op", "plan"}, {"sel", options.words}};
   } else {
     if (options.words.size() > 1) {
-      return usage(fmt::format("pass one sweep file ({}) or selectors, not both", *file));
+      return invalid(fmt::format("pass one sweep file ({}) or selectors, not both", *file));
     }
     RunOptions run = options.run;
     run.file = *file;

@@ -16,14 +16,14 @@
 namespace pergpu::cli {
 namespace {
 
-struct Options {
+struct PsOptions {
   Output output;
   std::vector<std::string> selectors;
   bool all = false;
   bool quiet = false;
 };
 
-int ps(const Options& options) {
+int ps(const PsOptions& options) {
   const Result<nlohmann::json> reply =
       ask({{"op", "ps"}, {"sel", options.selectors}, {"all", options.all}, {"older", true}});
   if (!reply) return fail(reply.error());
@@ -50,7 +50,7 @@ int ps(const Options& options) {
 }  // namespace
 
 void add_ps(CLI::App& program, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<PsOptions>();
   CLI::App* command =
       program.add_subcommand("ps", "list the queued and running jobs of all sweeps");
   command->add_flag("-a,--all", options->all, "list ended jobs too");

@@ -36,9 +36,9 @@ using nlohmann::json;
 /// A page holds each job several times over, and browsers have their limits; `export` has none.
 constexpr std::size_t kMostJobs = 20'000;
 constexpr std::size_t kMostTails = 100;
-constexpr std::size_t kTailLines = 20;
+constexpr std::size_t kReportLines = 20;
 
-struct Options {
+struct ReportOptions {
   std::string selector = "@";
   std::string file;  // "": <sweep>-report.html
 };
@@ -97,7 +97,7 @@ Result<view::MachineFacts> ask_machine(Client& client) {
 
 /// Logs go with the page to other people.
 view::TailsOfJobs tails_of(const std::vector<JobSnapshot>& jobs) {
-  view::TailsOfJobs tails = read_tails(jobs, kMostTails, kTailLines);
+  view::TailsOfJobs tails = read_tails(jobs, kMostTails, kReportLines);
   for (auto& [job, lines] : tails) {
     for (std::string& line : lines) line = redact_text(line);
   }
@@ -147,7 +147,7 @@ Result<view::Report> gather(Client& client, const std::string& selector) {
                       .without_series = without_series};
 }
 
-int report(const Options& options) {
+int report(const ReportOptions& options) {
   Result<Place> place = find_place();
   if (!place) return fail(place.error());
   Client client(std::move(*place), Client::Start::IfNeeded);
@@ -170,7 +170,7 @@ int report(const Options& options) {
 }  // namespace
 
 void add_report(CLI::App& program, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ReportOptions>();
   CLI::App* command =
       program.add_subcommand("report", "write a report of a sweep as one HTML page");
   command->add_option("SEL", options->selector,

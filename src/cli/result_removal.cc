@@ -26,12 +26,11 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::size_t kMostRead = 4u << 20;  // of a record
+constexpr std::size_t kLongestRecordRead = 4u << 20;  // of a record
 constexpr char kRecord[] = "attempt.json";
 constexpr std::string_view kAsideBegin = ".cleaned-";
-constexpr int kMostNames = 1'000;  // for a run of which some was put aside before
+constexpr int kMostTrashNames = 1'000;  // for a run of which some was put aside before
 
-Error invalid(std::string what) { return Error{ErrorKind::Invalid, 0, std::move(what)}; }
 Error cannot(std::string what) { return Error{ErrorKind::Io, 0, std::move(what)}; }
 
 /// nullopt: nothing is there.
@@ -44,7 +43,7 @@ Result<std::optional<struct stat>> look_at(const std::string& path, bool follow 
 }
 
 /// A folder by descriptors; nullopt: it isn't there.
-Result<std::optional<os::HeldFolder>> hold(const std::string& path) {
+Result<std::optional<os::HeldFolder>> hold_if_there(const std::string& path) {
   Result<os::HeldFolder> folder = os::HeldFolder::open(path);
   if (folder) return std::optional(*std::move(folder));
   const int why = folder.error().os_errno;
@@ -54,7 +53,7 @@ Result<std::optional<os::HeldFolder>> hold(const std::string& path) {
 
 /// The folder of a sweep's results, which is no link; nullopt: it isn't there.
 Result<std::optional<os::HeldFolder>> hold_results(const std::string& path) {
-  const Result<std::optional<os::HeldFolder>> root = hold(os::parent_of(path));
+  const Result<std::optional<os::HeldFolder>> root = hold_if_there(os::parent_of(path));
   if (!root) return root.error();
   if (!*root) return std::optional<os::HeldFolder>();
   Result<os::HeldFolder> folder = (*root)->open_folder(os::name_of(path));
@@ -110,7 +109,8 @@ Result<json> read_record(const os::HeldFolder& folder) {
   const os::UniqueFd fd(
       ::openat(folder.fd(), kRecord, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
   if (!fd) return cannot(os_error("open " + folder.path_of(kRecord)).message);
-  const Result<std::string> text = os::read_open_file(fd.get(), folder.path_of(kRecord), kMostRead);
+  const Result<std::string> text =
+      os::read_open_file(fd.get(), folder.path_of(kRecord), kLongestRecordRead);
   if (!text && text.error().kind == ErrorKind::Invalid) return json();  // too long for a record
   if (!text) return cannot(text.error().message);
   if (nests_deeper_than(*text, kMostNestedJson)) return json();
@@ -130,7 +130,7 @@ class Moves {
       if (errno == ENOENT) return true;
       const bool is_taken =
           errno == ENOTEMPTY || errno == EEXIST || errno == EISDIR || errno == ENOTDIR;
-      if (!is_taken || i > kMostNames) return false;
+      if (!is_taken || i > kMostTrashNames) return false;
       to = fmt::format("{}.{}", name, i);
     }
     moved_.emplace_back(name, std::move(to));
@@ -205,7 +205,7 @@ Result<void> OtherFolders::check(const std::string& folder) const {
 
 Result<void> check_folder(const SweepResults& results, const OtherFolders& others) {
   // First of all: the others look by the folder's name, and would follow a planted link.
-  const Result<std::optional<os::HeldFolder>> root = hold(os::parent_of(results.folder));
+  const Result<std::optional<os::HeldFolder>> root = hold_if_there(os::parent_of(results.folder));
   if (!root) return root.error();
   const Result<std::optional<struct stat>> info = look_at(results.folder);
   if (!info) return info.error();

@@ -23,8 +23,6 @@
 namespace pergpu::cli {
 namespace {
 
-Error usage(std::string message) { return Error{ErrorKind::Invalid, 0, std::move(message)}; }
-
 /// The first option given that only the form without a file knows; "" when there is none.
 std::string first_command_line_option(const CommandLineOptions& given) {
   const std::array<std::pair<const char*, const std::string*>, 11> options = {{
@@ -47,35 +45,36 @@ std::string first_command_line_option(const CommandLineOptions& given) {
 }
 
 Result<ParsedSweep> parse(const RunOptions& options) {
-  if (options.rerun && options.only_new) return usage("--rerun and --only-new exclude each other");
+  if (options.rerun && options.only_new)
+    return invalid("--rerun and --only-new exclude each other");
   if (options.add && options.has_words && options.command_line.name.empty()) {
-    return usage("--add needs the name of the sweep to add rows to: --name");
+    return invalid("--add needs the name of the sweep to add rows to: --name");
   }
   if (options.lanes == 0 && options.has_words && options.command_line.name.empty()) {
-    return usage(
+    return invalid(
         "--lanes 0 removes the lanes of the sweep's last submit, so the sweep needs a name: pass "
         "--name, or a number of lanes");
   }
   const bool names_lanes = !options.devices.empty() || options.lanes.value_or(0) > 0;
   if (options.engine == kSlurm && names_lanes) {
-    return usage(
+    return invalid(
         fmt::format("{} chooses {} of this machine, but with --on slurm, Slurm chooses them",
                     options.lanes.value_or(0) > 0 ? "--lanes" : "--devices",
                     options.lanes.value_or(0) > 0 ? "lanes" : "GPUs"));
   }
   if (!options.devices.empty() && options.lanes.value_or(0) > 0) {
-    return usage("--devices uses GPUs, but --lanes uses none; pass only one of them");
+    return invalid("--devices uses GPUs, but --lanes uses none; pass only one of them");
   }
   if (options.emit && options.output.json) {
-    return usage("--emit prints a sweep file in TOML, so --json can't be used with it");
+    return invalid("--emit prints a sweep file in TOML, so --json can't be used with it");
   }
   if (options.has_words && !options.file.empty()) {
-    return usage(fmt::format("pass either a sweep file ({}) or a command after `--`, not both",
-                             options.file));
+    return invalid(fmt::format("pass either a sweep file ({}) or a command after `--`, not both",
+                               options.file));
   }
   if (options.has_words) {
     if (!options.parameters.empty()) {
-      return usage("-p replaces a parameter of a sweep file; for a command, use -g NAME=V1,V2");
+      return invalid("-p replaces a parameter of a sweep file; for a command, use -g NAME=V1,V2");
     }
     std::array<char, PATH_MAX> cwd{};
     if (!::getcwd(cwd.data(), cwd.size())) {
@@ -89,13 +88,13 @@ Result<ParsedSweep> parse(const RunOptions& options) {
     return sweep_from_command_line(given, options.words);
   }
   if (options.file.empty()) {
-    return usage(
+    return invalid(
         "nothing to run: name a sweep file (`pergpu run sweep.toml`) or a command "
         "(`pergpu run -- python3 train.py`)");
   }
   const std::string misplaced = first_command_line_option(options.command_line);
   if (!misplaced.empty()) {
-    return usage(fmt::format(
+    return invalid(fmt::format(
         "{} is for commands (`pergpu run {} … -- CMD`); for a sweep file, set it in the file",
         misplaced, misplaced));
   }
@@ -104,11 +103,11 @@ Result<ParsedSweep> parse(const RunOptions& options) {
   for (const std::string& parameter : options.parameters) {
     const std::size_t equals = parameter.find('=');
     if (equals == std::string::npos || equals == 0) {
-      return usage(fmt::format("-p {0}: expected KEY=VALUE: write -p {0}=VALUE", parameter));
+      return invalid(fmt::format("-p {0}: expected KEY=VALUE: write -p {0}=VALUE", parameter));
     }
     load.overrides.emplace_back(parameter.substr(0, equals), parameter.substr(equals + 1));
   }
-  if (const std::string why = no_sweep_file(options.file); !why.empty()) return usage(why);
+  if (const std::string why = no_sweep_file(options.file); !why.empty()) return invalid(why);
   return load_sweep(options.file, load);
 }
 
@@ -120,7 +119,7 @@ Result<void> settle_folders(SweepSpec& sweep) {
   Result<os::HeldFolder> held = os::HeldFolder::open(root);
   if (held) held = held->open_below(sweep.name);
   if (!held && os::is_foreign_link(held.error())) {
-    return usage("can't write results to " + root + ": " + held.error().message);
+    return invalid("can't write results to " + root + ": " + held.error().message);
   }
   const std::string real = os::real_path(root);
   if (real != root) sweep.out = real;
@@ -195,14 +194,14 @@ Result<SweepSpec> sweep_of(const RunOptions& options) {
   std::string text = to_text(parsed->diagnostics);
   if (!parsed->sweep) {
     while (!text.empty() && text.back() == '\n') text.pop_back();
-    return usage(text.empty() ? "no sweep found" : text);
+    return invalid(text.empty() ? "no sweep found" : text);
   }
   if (!text.empty()) say(text);
   const std::vector<StepSpec>& steps = parsed->sweep->steps;
   const bool wants_gpu =
       std::any_of(steps.begin(), steps.end(), [](const StepSpec& step) { return step.gpus > 0; });
   if (!options.devices.empty() && !wants_gpu) {
-    return usage("--devices: no step requests a GPU (`gpus = 1`, or --gpus 1 for a command)");
+    return invalid("--devices: no step requests a GPU (`gpus = 1`, or --gpus 1 for a command)");
   }
   if (Result<void> may = check_exec_limits(*parsed->sweep); !may) return std::move(may).error();
   if (options.add) {

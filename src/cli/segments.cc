@@ -39,7 +39,7 @@ std::optional<std::int64_t> job_of(pid_t pid, const std::string& home) {
   return job;
 }
 
-std::string kind_of(const std::string& name) { return name.substr(0, name.find('-')); }
+std::string kind_of_name(const std::string& name) { return name.substr(0, name.find('-')); }
 
 /// What the coordinator says of a segment that it holds.
 view::Segment segment_in(const json& told) {
@@ -49,7 +49,7 @@ view::Segment segment_in(const json& told) {
                         .made_at = from_rfc3339(told.value("made_at", std::string())),
                         .held = true,
                         .keep = told.value("keep", false)};
-  segment.kind = kind_of(segment.name);
+  segment.kind = kind_of_name(segment.name);
   for (const json& sweep : told.value("sweeps", json::array())) {
     segment.sweeps.emplace_back(sweep.value("id", std::int64_t{0}),
                                 sweep.value("sweep", std::string()));
@@ -140,7 +140,7 @@ std::vector<view::Segment> find_segments(const Place& place) {
       held.erase(known);
     } else {
       segment.name = found.memory.name.substr(kPrefix.size());
-      segment.kind = kind_of(segment.name);
+      segment.kind = kind_of_name(segment.name);
       segment.bytes = found.memory.bytes;
       segment.made_at = found.memory.made_wall_ns;
     }

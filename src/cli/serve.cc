@@ -31,7 +31,7 @@ constexpr std::uint16_t kPort = 7171;
 constexpr int kMostTried = 50;
 constexpr std::size_t kSecretBytes = 32;
 
-struct Options {
+struct ServeOptions {
   std::optional<std::uint16_t> port = std::nullopt;
   std::vector<std::string> hosts = {};
   bool readonly = false;
@@ -59,7 +59,7 @@ Result<std::string> secret_in(const std::string& home) {
   return made;
 }
 
-Result<os::UniqueFd> listen_for(const Options& options) {
+Result<os::UniqueFd> listen_for(const ServeOptions& options) {
   if (options.port) {
     Result<os::UniqueFd> listener = os::listen_loopback(*options.port);
     if (listener || listener.error().kind != ErrorKind::Busy) return listener;
@@ -81,14 +81,14 @@ std::vector<std::string> open_paths() {
 }
 
 /// What Host may be: the loopback address and its names, and those of a tunnel.
-std::vector<std::string> hosts_of(const Options& options, std::uint16_t port) {
+std::vector<std::string> hosts_of(const ServeOptions& options, std::uint16_t port) {
   std::vector<std::string> hosts = {fmt::format("127.0.0.1:{}", port),
                                     fmt::format("localhost:{}", port)};
   for (const std::string& host : options.hosts) hosts.push_back(host);
   return hosts;
 }
 
-int serve_page(const Options& options) {
+int serve_page(const ServeOptions& options) {
   Result<Place> place = find_place();
   if (!place) return fail(place.error());
   if (!place->said.empty()) say("pergpu: home is " + place->home + ": " + place->said);
@@ -149,7 +149,7 @@ int serve_page(const Options& options) {
 }  // namespace
 
 void add_serve(CLI::App& program, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ServeOptions>();
   CLI::App* command = program.add_subcommand(
       "serve", "serve the web page on the loopback address; prints a link that works once");
   command

@@ -25,7 +25,7 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct ShowOptions {
   Output output;
   std::vector<std::string> selectors;
 };
@@ -76,7 +76,7 @@ std::map<std::int64_t, std::string> last_lines_of(const json& jobs) {
   return lines;
 }
 
-int show(const Options& options) {
+int show(const ShowOptions& options) {
   Result<json> reply = ask({{"op", "show"}, {"sel", options.selectors}, {"older", true}});
   if (!reply) return fail(reply.error());
   std::vector<view::Segment> segments;
@@ -105,7 +105,7 @@ int show(const Options& options) {
   return kOk;
 }
 
-int why(const Options& options) {
+int why(const ShowOptions& options) {
   const Result<json> reply = ask({{"op", "why"}, {"sel", options.selectors}, {"older", true}});
   if (!reply) return fail(reply.error());
   if (options.output.json) {
@@ -132,8 +132,8 @@ int why(const Options& options) {
 }
 
 CLI::App* add(CLI::App& program, Invocation& invocation, const char* name, const char* summary,
-              int (*action)(const Options&)) {
-  auto options = std::make_shared<Options>();
+              int (*action)(const ShowOptions&)) {
+  auto options = std::make_shared<ShowOptions>();
   CLI::App* command = program.add_subcommand(name, summary);
   add_selectors(*command, options->selectors);
   add_output(*command, options->output);

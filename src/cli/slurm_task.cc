@@ -21,13 +21,8 @@
 namespace pergpu::cli {
 namespace {
 
-std::string variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? std::string() : value;
-}
-
 Result<std::int32_t> task_index() {
-  const std::string text = variable("SLURM_ARRAY_TASK_ID");
+  const std::string text = os::environment_variable("SLURM_ARRAY_TASK_ID");
   const std::optional<std::int32_t> task = whole_number<std::int32_t>(text);
   if (task && *task >= 0) return *task;
   return Error{ErrorKind::Invalid, 0,
@@ -39,7 +34,7 @@ Result<std::int32_t> task_index() {
 /// A folder of this task, new and empty: an earlier start of the same one may have left it.  Others
 /// can predict its name; where one of them has taken it, it gets another.
 Result<std::string> make_home(const std::string& handover, std::int32_t task) {
-  std::string folder = variable("TMPDIR");
+  std::string folder = os::environment_variable("TMPDIR");
   if (folder.empty() || folder.front() != '/') folder = "/tmp";
   const std::string name = os::name_hash(fmt::format("{}/{}", handover, task));
   const std::string home = fmt::format("{}/pergpu-{}-{}", folder, ::getuid(), name);
@@ -50,7 +45,9 @@ Result<std::string> make_home(const std::string& handover, std::int32_t task) {
 }
 
 /// 0 where Slurm says nothing of it.
-std::int32_t restart_count() { return std::atoi(variable("SLURM_RESTART_COUNT").c_str()); }
+std::int32_t restart_count() {
+  return std::atoi(os::environment_variable("SLURM_RESTART_COUNT").c_str());
+}
 
 int run_task(const std::string& folder, bool is_step) {
   const Result<std::int32_t> task = is_step ? Result<std::int32_t>(0) : task_index();
@@ -71,7 +68,8 @@ int run_task(const std::string& folder, bool is_step) {
            .task = *task,
            .restarts = is_step ? 0 : restart_count(),
            .id = is_step ? std::string()
-                         : fmt::format("{}_{}", variable("SLURM_ARRAY_JOB_ID"), *task)}});
+                         : fmt::format("{}_{}", os::environment_variable("SLURM_ARRAY_JOB_ID"),
+                                       *task)}});
   if (Result<void> removed = os::remove_tree(*home); !removed) say(removed.error().message);
   return code;
 }

@@ -31,10 +31,10 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-constexpr seconds kAnswer{10};   // of a coordinator that is starting, or asked what is left
-constexpr seconds kLeaving{15};  // beyond the longest grace: the last is ended 5 s after it
-constexpr seconds kProcess{10};  // from its last line to its end
-constexpr seconds kKilled{1};    // from the end of a killed one's connection to its own
+constexpr seconds kStopAnswer{10};  // of a coordinator that is starting, or asked what is left
+constexpr seconds kLeaving{15};     // beyond the longest grace: the last is ended 5 s after it
+constexpr seconds kProcess{10};     // from its last line to its end
+constexpr seconds kKilled{1};       // from the end of a killed one's connection to its own
 constexpr std::int64_t kUnknown = -1;
 constexpr std::size_t kMostNamed = 5;
 
@@ -91,7 +91,7 @@ class Stop {
     if (Result<void> sent = connection->send(to_line(request) + "\n"); !sent) {
       return fail(sent.error());
     }
-    const Result<std::string> line = connection->read_line(kAnswer);
+    const Result<std::string> line = connection->read_line(kStopAnswer);
     if (!line) return fail(line.error());
     const Result<json> reply = unwrap_reply(*line);
     if (!reply) return fail(reply.error());
@@ -104,7 +104,7 @@ class Stop {
   Result<Connection> connect() {
     const bool starts = options_.kill && has_keepers(place_);
     Client client(place_, starts ? Client::Start::IfNeeded : Client::Start::Never);
-    const std::int64_t end = os::boot_now_ns() + std::chrono::nanoseconds(kAnswer).count();
+    const std::int64_t end = os::boot_now_ns() + std::chrono::nanoseconds(kStopAnswer).count();
     for (;;) {
       Result<Connection> connection = client.connect();
       if (connection || connection.error().kind != ErrorKind::NotFound) return connection;
@@ -247,10 +247,10 @@ class Stop {
   }
 
   Result<json> ask_once(const json& request) const {
-    Result<Connection> connection = Connection::open(place_.socket(), kAnswer);
+    Result<Connection> connection = Connection::open(place_.socket(), kStopAnswer);
     if (!connection) return std::move(connection).error();
     if (Result<void> sent = connection->send(to_line(request) + "\n"); !sent) return sent.error();
-    const Result<std::string> line = connection->read_line(kAnswer);
+    const Result<std::string> line = connection->read_line(kStopAnswer);
     return line ? unwrap_reply(*line) : Result<json>(line.error());
   }
 

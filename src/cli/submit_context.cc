@@ -11,17 +11,12 @@
 #include <cstdlib>
 
 #include "cli/git.h"
+#include "os/file.h"
 #include "os/process_attributes.h"
 #include "os/random.h"
 
 namespace pergpu::cli {
 namespace {
-
-mode_t current_umask() {
-  const mode_t mask = ::umask(077);
-  ::umask(mask);
-  return mask;
-}
 
 std::string devices_of_shell() {
   const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -41,7 +36,7 @@ SubmitContext capture_context(const std::string& folder, const std::string& devi
   SubmitContext context;
   std::array<char, PATH_MAX> cwd{};
   if (::getcwd(cwd.data(), cwd.size())) context.cwd = cwd.data();
-  context.umask = current_umask();
+  context.umask = os::current_umask();
   context.shell = os::own_attributes();
   for (const os::SpawnLimit& limit : context.shell->limits)
     context.limits.emplace_back(limit.resource, limit.soft);

@@ -12,7 +12,7 @@
 namespace pergpu::cli {
 namespace {
 
-constexpr std::int64_t kBlock = 64 << 10;
+constexpr std::int64_t kTailBlock = 64 << 10;
 
 os::UniqueFd open_sized(const std::string& path, os::Writer writer, std::int64_t* size) {
   Result<os::UniqueFd> fd = os::open_written(path, writer);
@@ -51,7 +51,7 @@ std::vector<std::string> last_lines(const std::string& path, std::size_t count, 
   std::int64_t size = 0;
   const os::UniqueFd fd = open_sized(path, writer, &size);
   if (!fd) return {};
-  return last_lines_in(read_range(fd.get(), std::max(begin, size - kBlock), size), count);
+  return last_lines_in(read_range(fd.get(), std::max(begin, size - kTailBlock), size), count);
 }
 
 std::vector<std::string> last_lines_in(std::string_view text, std::size_t count) {
@@ -75,7 +75,7 @@ std::int64_t offset_of_last_lines(const std::string& path, std::int64_t count) {
   std::int64_t seen = 0;
   std::int64_t line_end = size;
   for (std::int64_t end = size; end > 0;) {
-    const std::int64_t begin = std::max<std::int64_t>(0, end - kBlock);
+    const std::int64_t begin = std::max<std::int64_t>(0, end - kTailBlock);
     if (os::next_data(fd.get(), begin) >= end) return end;  // a hole, which no job's log has
     const std::string block = read_range(fd.get(), begin, end);
     for (std::size_t i = block.size(); i-- > 0;) {

@@ -10,34 +10,31 @@
 #include <ctime>
 #include <string>
 
+#include "duration.h"
 #include "os/clock.h"
+#include "os/paths.h"
 #include "os/terminal.h"
 
 namespace pergpu::cli {
 namespace {
 
-std::string environment(const char* name) {
-  const char* value = std::getenv(name);
-  return value ? value : "";
-}
-
 bool is_dumb() {
-  const std::string term = environment("TERM");
+  const std::string term = os::environment_variable("TERM");
   return term.empty() || term == "dumb";
 }
 
 bool wants_colour(int fd, std::string_view colour) {
   if (colour != "auto") return colour == "always";
-  if (!environment("NO_COLOR").empty()) return false;
-  const std::string force = environment("CLICOLOR_FORCE");
+  if (!os::environment_variable("NO_COLOR").empty()) return false;
+  const std::string force = os::environment_variable("CLICOLOR_FORCE");
   if (!force.empty() && force != "0") return true;
   return os::is_terminal(fd) && !is_dumb();
 }
 
 bool locale_is_utf8() {
-  std::string locale = environment("LC_ALL");
-  if (locale.empty()) locale = environment("LC_CTYPE");
-  if (locale.empty()) locale = environment("LANG");
+  std::string locale = os::environment_variable("LC_ALL");
+  if (locale.empty()) locale = os::environment_variable("LC_CTYPE");
+  if (locale.empty()) locale = os::environment_variable("LANG");
   std::transform(locale.begin(), locale.end(), locale.begin(),
                  [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return locale.find("UTF-8") != std::string::npos || locale.find("UTF8") != std::string::npos;
@@ -45,9 +42,9 @@ bool locale_is_utf8() {
 
 std::int64_t utc_offset_s() {
   os::RealClock clock;
-  const std::time_t seconds = clock.now().wall_ns / 1'000'000'000;
+  const std::time_t now_s = clock.now().wall_ns / kSecond;
   std::tm local{};
-  return ::localtime_r(&seconds, &local) ? local.tm_gmtoff : 0;
+  return ::localtime_r(&now_s, &local) ? local.tm_gmtoff : 0;
 }
 
 }  // namespace
@@ -67,7 +64,9 @@ view::Style style_of(int fd, std::string_view colour) {
 
 bool in_foreground(int fd) { return os::is_terminal(fd) && ::tcgetpgrp(fd) == ::getpgrp(); }
 
-bool can_redraw(int fd) { return !is_dumb() && environment("CI").empty() && in_foreground(fd); }
+bool can_redraw(int fd) {
+  return !is_dumb() && os::environment_variable("CI").empty() && in_foreground(fd);
+}
 
 bool KeyMode::enter() {
   if (!in_foreground(fd_)) return false;

@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 
+#include "os/paths.h"
+
 namespace pergpu::cli {
 namespace {
 
@@ -13,11 +15,6 @@ constexpr int kFirstVteWithProgress = 8000;  // 0.80.0, as VTE_VERSION writes it
 
 std::string sequence(int state, int percent) {
   return fmt::format("\x1b]9;4;{};{}\x1b\\", state, percent);
-}
-
-std::string own_variable(const char* name) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? "" : value;
 }
 
 }  // namespace
@@ -34,7 +31,7 @@ bool knows_progress(const std::function<std::string(const char* name)>& variable
 }
 
 TerminalSigns::TerminalSigns(int fd, bool bell, bool progress)
-    : fd_(fd), bell_(bell), progress_(progress && knows_progress(own_variable)) {}
+    : fd_(fd), bell_(bell), progress_(progress && knows_progress(os::environment_variable)) {}
 
 void TerminalSigns::show(int percent, bool has_failed) {
   if (!progress_) return;

@@ -21,6 +21,7 @@
 
 #include "cli/asker.h"
 #include "cli/attempt_files.h"
+#include "cli/client.h"
 #include "cli/command.h"
 #include "cli/curses_screen.h"
 #include "cli/exit_code.h"
@@ -42,17 +43,16 @@ namespace pergpu::cli {
 namespace {
 
 using nlohmann::json;
-using Kind = view::TopAction::Kind;
+using ActionKind = view::TopAction::Kind;
 
-constexpr std::int64_t kFrame = kSecond / 4;
+constexpr std::int64_t kTopFrame = kSecond / 4;
 /// Of the chosen job's log so much is kept: more than the largest screen shows.
-constexpr std::size_t kLogKept = 64 << 10;
+constexpr std::size_t kTopLogKept = 64 << 10;
 /// Live jobs whose newest line is looked at each second.
 constexpr std::size_t kMostLooked = 64;
 constexpr std::size_t kLogLines = 200;
-constexpr std::chrono::milliseconds kFirstAnswer{30'000};
 
-struct Options {
+struct TopOptions {
   bool once = false;
   bool readonly = false;
   std::string palette = "standard";
@@ -78,7 +78,7 @@ void read_newest(view::TopSnapshot& snapshot) {
   }
 }
 
-view::Palette palette_of(const Options& options, bool has_colour) {
+view::Palette palette_of(const TopOptions& options, bool has_colour) {
   if (!has_colour) return view::Palette::None;
   return options.palette != "standard" ? view::Palette::ColourBlind : view::Palette::Standard;
 }
@@ -94,12 +94,12 @@ std::vector<std::string> lines_in(std::string_view text) {
 }
 
 /// "cancelled 2 jobs; 17 is unchanged: done"
-std::string changed_text(Kind kind, const json& reply) {
-  const char* done = kind == Kind::Cancel    ? "cancelled"
-                     : kind == Kind::Kill    ? "killed"
-                     : kind == Kind::Hold    ? "held"
-                     : kind == Kind::Release ? "released"
-                                             : "queued again";
+std::string changed_text(ActionKind kind, const json& reply) {
+  const char* done = kind == ActionKind::Cancel    ? "cancelled"
+                     : kind == ActionKind::Kill    ? "killed"
+                     : kind == ActionKind::Hold    ? "held"
+                     : kind == ActionKind::Release ? "released"
+                                                   : "queued again";
   const std::size_t changed = reply.value("changed", json::array()).size();
   std::string text = fmt::format("{} {} job{}", done, changed, changed == 1 ? "" : "s");
   const json left = reply.value("left", json::array());
@@ -111,24 +111,24 @@ std::string changed_text(Kind kind, const json& reply) {
   return text;
 }
 
-const char* op_of(Kind kind) {
+const char* op_of(ActionKind kind) {
   switch (kind) {
-    case Kind::Why:
+    case ActionKind::Why:
       return "why";
-    case Kind::Show:
+    case ActionKind::Show:
       return "show";
-    case Kind::Cancel:
-    case Kind::Kill:
+    case ActionKind::Cancel:
+    case ActionKind::Kill:
       return "cancel";
-    case Kind::Hold:
+    case ActionKind::Hold:
       return "hold";
-    case Kind::Release:
+    case ActionKind::Release:
       return "release";
-    case Kind::Retry:
+    case ActionKind::Retry:
       return "retry";
-    case Kind::None:
-    case Kind::Leave:
-    case Kind::Redraw:
+    case ActionKind::None:
+    case ActionKind::Leave:
+    case ActionKind::Redraw:
       break;
   }
   return "";
@@ -136,7 +136,7 @@ const char* op_of(Kind kind) {
 
 class Top {
  public:
-  Top(std::unique_ptr<os::Loop> loop, const Place& place, const Options& options)
+  Top(std::unique_ptr<os::Loop> loop, const Place& place, const TopOptions& options)
       : options_(options),
         loop_(std::move(loop)),
         client_(place, Client::Start::IfNeeded),
@@ -190,33 +190,33 @@ class Top {
 
   void act(const view::TopAction& action) {
     switch (action.kind) {
-      case Kind::None:
+      case ActionKind::None:
         return;
-      case Kind::Leave:
+      case ActionKind::Leave:
         return leave(kOk);
-      case Kind::Redraw:
+      case ActionKind::Redraw:
         return screen_->forget();
-      case Kind::Why:
-      case Kind::Show:
-      case Kind::Cancel:
-      case Kind::Kill:
-      case Kind::Hold:
-      case Kind::Release:
-      case Kind::Retry:
+      case ActionKind::Why:
+      case ActionKind::Show:
+      case ActionKind::Cancel:
+      case ActionKind::Kill:
+      case ActionKind::Hold:
+      case ActionKind::Release:
+      case ActionKind::Retry:
         break;
     }
     json selectors = json::array();
     for (const std::int64_t id : action.jobs) selectors.push_back(std::to_string(id));
     asker_.ask({{"op", op_of(action.kind)},
                 {"sel", std::move(selectors)},
-                {"kill", action.kind == Kind::Kill}},
+                {"kill", action.kind == ActionKind::Kill}},
                [this, kind = action.kind](const Result<json>& reply) { on_reply(kind, reply); });
   }
 
-  void on_reply(Kind kind, const Result<json>& reply) {
+  void on_reply(ActionKind kind, const Result<json>& reply) {
     if (!reply) {
       tell(reply.error().message, view::Tone::Bad);
-    } else if (kind == Kind::Why || kind == Kind::Show) {
+    } else if (kind == ActionKind::Why || kind == ActionKind::Show) {
       open_page(kind, *reply);
     } else {
       tell(changed_text(kind, *reply), view::Tone::Good);
@@ -230,13 +230,13 @@ class Top {
     state_.message_tone = tone;
   }
 
-  void open_page(Kind kind, const json& reply) {
+  void open_page(ActionKind kind, const json& reply) {
     if (state_.mode != view::TopState::Mode::Jobs) return;  // the user went on
     const json jobs = reply.value("jobs", json::array());
     if (jobs.empty()) return;
     json job = jobs[0];
     view::TopState::Page page;
-    if (kind == Kind::Why) {
+    if (kind == ActionKind::Why) {
       page.title = fmt::format("why {} {}", job.value("id", std::int64_t{0}),
                                job.value("name", std::string()));
       page.lines =
@@ -321,14 +321,14 @@ class Top {
     if (!reader) return tell(reader.error().message, view::Tone::Bad);
     reader_ = std::move(*reader);
     const std::string& path = job->second.log;
-    const auto kept = static_cast<std::int64_t>(kLogKept);
+    const auto kept = static_cast<std::int64_t>(kTopLogKept);
     reader_->follow(path, std::max<std::int64_t>(0, file_size(path) - kept));
   }
 
   void on_log(std::string_view bytes) {
     snapshot_.log.append(bytes);
-    if (snapshot_.log.size() > 2 * kLogKept) {
-      snapshot_.log.erase(0, snapshot_.log.size() - kLogKept);
+    if (snapshot_.log.size() > 2 * kTopLogKept) {
+      snapshot_.log.erase(0, snapshot_.log.size() - kTopLogKept);
     }
     draw_soon();
   }
@@ -343,7 +343,7 @@ class Top {
 
   void draw_soon() {
     if (draw_timer_ != 0 || code_ || !screen_) return;
-    draw_timer_ = loop_->at(drawn_at_ns_ + kFrame, [this] {
+    draw_timer_ = loop_->at(drawn_at_ns_ + kTopFrame, [this] {
       draw_timer_ = 0;
       draw();
     });
@@ -367,7 +367,7 @@ class Top {
   using LogKey = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // job, attempt, its start
 
   os::RealClock clock_ = {};
-  Options options_;
+  TopOptions options_;
   std::unique_ptr<os::Loop> loop_;
   Client client_;
   Asker asker_;
@@ -385,7 +385,7 @@ class Top {
 };
 
 /// One frame as text, for scripts: as large as the terminal, or $COLUMNS x $LINES.
-int print_once(const Place& place, const Options& options) {
+int print_once(const Place& place, const TopOptions& options) {
   Client client(place, Client::Start::IfNeeded);
   Result<Connection> connection = client.connect();
   if (!connection) return fail(connection.error());
@@ -436,7 +436,7 @@ bool is_drawable_on() {
          type != "dumb";
 }
 
-int top(const Options& options) {
+int top(const TopOptions& options) {
   if (!options.once && !is_drawable_on()) {
     return fail({ErrorKind::Invalid, 0,
                  "top needs a terminal on stdin and stdout, and a TERM that is neither empty nor "
@@ -455,7 +455,7 @@ int top(const Options& options) {
 }  // namespace
 
 void add_top(CLI::App& program, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<TopOptions>();
   CLI::App* command = program.add_subcommand(
       "top", "show lanes, jobs and logs of all sweeps on one screen; control jobs with keys");
   command->add_flag("--once", options->once, "print one frame; needs no terminal");

@@ -22,13 +22,13 @@ namespace {
 
 using nlohmann::json;
 
-struct Options {
+struct WaitOptions {
   Output output;
   std::vector<std::string> selectors;
   std::string timeout;
 };
 
-int wait(const Options& options) {
+int wait(const WaitOptions& options) {
   std::optional<std::chrono::milliseconds> timeout;
   if (!options.timeout.empty()) {
     Result<std::chrono::milliseconds> parsed = parse_duration(options.timeout);
@@ -63,7 +63,7 @@ int wait(const Options& options) {
 }  // namespace
 
 void add_wait(CLI::App& program, Invocation& invocation) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<WaitOptions>();
   CLI::App* command = program.add_subcommand("wait", "wait until jobs have ended or are held");
   add_selectors(*command, options->selectors);
   command->add_option("--timeout", options->timeout, "give up after this long, with exit code 124");

@@ -15,7 +15,7 @@ using nlohmann::json;
 namespace {
 
 /// Longer than a job takes to start, and a GPU to be looked at.
-constexpr std::int64_t kPatience = 5 * kSecond;
+constexpr std::int64_t kReasonPatience = 5 * kSecond;
 constexpr std::int64_t kPeriod = 60 * kSecond;
 
 std::string without_digits(std::string text) {
@@ -31,7 +31,7 @@ bool WaitReason::is_due(bool is_waiting, std::int64_t boot_ns) {
     reported_.clear();
     return false;
   }
-  if (due_ns_ == 0) due_ns_ = boot_ns + kPatience;
+  if (due_ns_ == 0) due_ns_ = boot_ns + kReasonPatience;
   if (boot_ns < due_ns_) return false;
   due_ns_ = boot_ns + kPeriod;
   return true;

@@ -18,9 +18,9 @@ namespace {
 /// More than that and not yet taken by the kernel: the tab reads slowly.
 constexpr std::size_t kMostPending = 256u << 10;
 /// Of a log so much is shown; a job that writes faster than the tab reads is shown its end.
-constexpr std::int64_t kLogKept = 64 << 10;
+constexpr std::int64_t kTabLogKept = 64 << 10;
 
-std::string text_of(const json& value) {
+std::string dump_of(const json& value) {
   return value.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -74,7 +74,7 @@ void WebTab::pump() {
   if (sources_.sweep) tell(*sources_.sweep, told_.sweep, sweep_begun_);
   if (sources_.sweep && !sources_.sweep->failure().empty() && !failure_told_) {
     failure_told_ = true;
-    send("failed", text_of({{"topic", "sweep"}, {"why", sources_.sweep->failure()}}));
+    send("failed", dump_of({{"topic", "sweep"}, {"why", sources_.sweep->failure()}}));
   }
   if (sources_.job) {
     follow_log();
@@ -92,7 +92,7 @@ void WebTab::tell(const WebFeed& feed, std::uint64_t& told, bool& begun) {
     begun = true;
     send(snapshot.name, snapshot.data);
     if (!topic.trouble().empty()) {
-      send("gap", text_of({{"topic", &feed == sources_.all.get() ? "all" : "sweep"},
+      send("gap", dump_of({{"topic", &feed == sources_.all.get() ? "all" : "sweep"},
                            {"why", topic.trouble()}}));
     }
     return;
@@ -118,9 +118,9 @@ void WebTab::follow_log() {
   reader_.reset();
   log_.clear();
   const std::int64_t size = file_size(job.log);
-  log_at_ = is_resumed && *resume_at_ <= size && size - *resume_at_ <= kLogKept
+  log_at_ = is_resumed && *resume_at_ <= size && size - *resume_at_ <= kTabLogKept
                 ? *resume_at_
-                : std::max<std::int64_t>(0, size - kLogKept);
+                : std::max<std::int64_t>(0, size - kTabLogKept);
   log_reset_ = !is_resumed || log_at_ != *resume_at_;
   resume_at_.reset();
   log_attempt_ = job.attempt;
@@ -141,7 +141,7 @@ void WebTab::follow_log() {
 
 void WebTab::on_log(std::string_view bytes) {
   log_ += bytes;
-  const auto most = static_cast<std::size_t>(kLogKept);
+  const auto most = static_cast<std::size_t>(kTabLogKept);
   if (log_.size() > 2 * most) {
     log_at_ += static_cast<std::int64_t>(log_.size() - most);
     log_.erase(0, log_.size() - most);
@@ -161,7 +161,7 @@ void WebTab::tell_log() {
   log_at_ += static_cast<std::int64_t>(whole);
   told_.attempt = log_attempt_;
   told_.offset = log_at_;
-  send(std::exchange(log_reset_, false) ? "log.reset" : "log.more", text_of(data));
+  send(std::exchange(log_reset_, false) ? "log.reset" : "log.more", dump_of(data));
 }
 
 }  // namespace pergpu::cli

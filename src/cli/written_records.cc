@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kPatience = 2'000'000'000;
+constexpr std::int64_t kRecordsPatience = 2'000'000'000;
 constexpr std::int64_t kFresh = 10'000'000'000;  // what ended earlier is written, or never will be
 constexpr std::chrono::milliseconds kPause{2};
 /// Of the jobs that ended last: keepers write in the order in which they are told to.
@@ -53,7 +53,7 @@ void await_records(std::vector<JobSnapshot> jobs) {
     return a.ended_at > b.ended_at;
   });
   jobs.erase(last, jobs.end());
-  const std::int64_t deadline = os::awake_now_ns() + kPatience;
+  const std::int64_t deadline = os::awake_now_ns() + kRecordsPatience;
   while (true) {
     std::erase_if(jobs, is_written);
     if (jobs.empty() || os::awake_now_ns() >= deadline) return;
