@@ -10,14 +10,14 @@
 namespace pergpu {
 namespace {
 
-constexpr std::int64_t kPause = 30 * kSecond;
+constexpr std::int64_t kAllocationPause = 30 * kSecond;
 /// In a row: one answer may be a controller's that has just been started.
 constexpr int kTimesForgotten = 2;
 
 }  // namespace
 
 void AllocationWatch::begin() {
-  parts_.timers->at(parts_.clock->now().boot_ns + kPause, [this] { ask(); });
+  parts_.timers->at(parts_.clock->now().boot_ns + kAllocationPause, [this] { ask(); });
 }
 
 void AllocationWatch::ask() {

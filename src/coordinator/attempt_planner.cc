@@ -39,7 +39,7 @@ std::string absolute(const std::string& path, const std::string& folder) {
   return path.empty() || path.front() == '/' ? path : folder + "/" + path;
 }
 
-std::string hash_of(const std::string& content) {
+std::string hash_of_content(const std::string& content) {
   const XXH128_hash_t h = XXH3_128bits(content.data(), content.size());
   return fmt::format("xxh128:{:016x}{:016x}", h.high64, h.low64);
 }
@@ -211,7 +211,7 @@ std::vector<std::pair<std::string, std::string>> AttemptPlanner::hash_files(
         known.hash = fmt::format("size:{},mtime_ns:{}", identity->size, identity->mtime_ns);
       } else {
         Result<std::string> content = os::read_file(path, kMaxHashed);
-        known.hash = content ? hash_of(*content) : std::string("unreadable");
+        known.hash = content ? hash_of_content(*content) : std::string("unreadable");
       }
     }
     out.emplace_back(arg, known.hash);

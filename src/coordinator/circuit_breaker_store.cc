@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::string_view kPrefix = "breaker.";
+constexpr std::string_view kBreakerPrefix = "breaker.";
 constexpr int kMostSuccesses = 4096;  // that are looked at
 
 std::string reset_key(StepKey key) {
@@ -23,7 +23,7 @@ std::string reset_key(StepKey key) {
 }
 
 std::string row_key(StepKey key) {
-  return fmt::format("{}{}.{}", kPrefix, key.sweep.value, key.step);
+  return fmt::format("{}{}.{}", kBreakerPrefix, key.sweep.value, key.step);
 }
 
 std::int64_t number_in(const json& object, const char* name) {

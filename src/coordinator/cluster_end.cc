@@ -16,8 +16,8 @@ namespace pergpu {
 namespace {
 
 /// After an order that did not come through, twice as long each time.
-constexpr std::int64_t kShortestPause = 5 * kSecond;
-constexpr std::int64_t kLongestPause = 120 * kSecond;
+constexpr std::int64_t kShortestEndPause = 5 * kSecond;
+constexpr std::int64_t kLongestEndPause = 120 * kSecond;
 
 /// A person has asked for it.  What its task ends for another reason is no business of ours.
 bool is_cancelled(const Job& job) {
@@ -162,7 +162,7 @@ void Cluster::heard(const std::vector<EndOrder>& orders, const Told& told) {
     end_pause_ns_ = 0;
     return;
   }
-  end_pause_ns_ = std::clamp(2 * end_pause_ns_, kShortestPause, kLongestPause);
+  end_pause_ns_ = std::clamp(2 * end_pause_ns_, kShortestEndPause, kLongestEndPause);
   next_end_ns_ = parts_.clock->now().boot_ns + end_pause_ns_;
   for (const EndOrder& order : orders) to_end_.insert(order.name);
 }

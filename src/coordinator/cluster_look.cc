@@ -18,14 +18,14 @@
 namespace pergpu {
 namespace {
 
-constexpr std::int64_t kLookPause = kSecond;
+constexpr std::int64_t kClusterLookPause = kSecond;
 constexpr std::int64_t kShortestQueuePause = 2 * kSecond;
 constexpr std::int64_t kLongestQueuePause = 30 * kSecond;
 /// Looks at the folder after the cluster said that a task has ended: its last words may still be on
 /// their way from another machine.
 constexpr int kLooksAfterEnd = 3;
 /// What runs is shown by figures that are so old at most; a task tells them every ten seconds.
-constexpr std::int64_t kPresentPause = 5 * kSecond;
+constexpr std::int64_t kClusterPresentPause = 5 * kSecond;
 constexpr int kMostWordless = 3;
 
 }  // namespace
@@ -41,14 +41,14 @@ struct Cluster::Seen {
 
 void Cluster::look() {
   const std::int64_t now = parts_.clock->now().boot_ns;
-  next_look_ns_ = now + kLookPause;
+  next_look_ns_ = now + kClusterLookPause;
   const bool asks = now >= next_queue_ns_;
   if (asks) {
     queue_pause_ns_ = std::clamp(queue_pause_ns_ * 3 / 2, kShortestQueuePause, kLongestQueuePause);
     next_queue_ns_ = now + queue_pause_ns_;
   }
   const bool sees = now >= next_present_ns_;
-  if (sees) next_present_ns_ = now + kPresentPause;
+  if (sees) next_present_ns_ = now + kClusterPresentPause;
   std::vector<WatchedHandover> watched;
   std::map<HandedTask, std::string> open;
   for (const auto& [key, array] : arrays_) {

@@ -12,9 +12,9 @@
 namespace pergpu {
 namespace {
 
-constexpr std::int64_t kFirstPause = 100 * kMillisecond;
-constexpr std::int64_t kLastPause = kSecond;
-constexpr std::int64_t kLongestFirstPause = 60 * kSecond;
+constexpr std::int64_t kFirstFolderPause = 100 * kMillisecond;
+constexpr std::int64_t kLastFolderPause = kSecond;
+constexpr std::int64_t kLongestFirstFolderPause = 60 * kSecond;
 constexpr std::int64_t kRemembered = 600 * kSecond;  // the refusals of a job that isn't started
 
 }  // namespace
@@ -34,8 +34,8 @@ void FolderWaits::add(JobId job, std::string folder, std::string holder) {
   it->second.holder = std::move(holder);
   if (!is_new) return;
   Refusals& refusals = refusals_[job];
-  const std::int64_t first_ns = parts_.look ? kFirstPause : kLastPause;
-  refusals.pause_ns = std::clamp(2 * refusals.pause_ns, first_ns, kLongestFirstPause);
+  const std::int64_t first_ns = parts_.look ? kFirstFolderPause : kLastFolderPause;
+  refusals.pause_ns = std::clamp(2 * refusals.pause_ns, first_ns, kLongestFirstFolderPause);
   refusals.at_ns = now_ns;
   it->second.pause_ns = refusals.pause_ns;
   arm(job, it->second);
@@ -53,7 +53,7 @@ std::string FolderWaits::words(JobId job) const {
 void FolderWaits::arm(JobId job, Wait& wait) {
   const std::int64_t now_ns = parts_.clock->now().boot_ns;
   wait.timer = parts_.timers->at(now_ns + wait.pause_ns, [this, job] { look(job); });
-  wait.pause_ns = std::min(2 * wait.pause_ns, kLastPause);
+  wait.pause_ns = std::min(2 * wait.pause_ns, kLastFolderPause);
 }
 
 void FolderWaits::look(JobId job) {

@@ -10,16 +10,16 @@
 namespace pergpu {
 namespace {
 
-constexpr std::string_view kKey = "gpu ";
+constexpr std::string_view kGpuKey = "gpu ";
 
 }  // namespace
 
 GpuCare::GpuCare(const std::map<std::string, std::string>& meta, std::string boot_id,
                  os::Clock& clock, std::function<void(row::Meta)> record)
     : clock_(clock), record_(std::move(record)), held_(std::move(boot_id)) {
-  for (auto it = meta.lower_bound(std::string(kKey));
-       it != meta.end() && it->first.starts_with(kKey); ++it) {
-    held_.restore(it->first.substr(kKey.size()), it->second);
+  for (auto it = meta.lower_bound(std::string(kGpuKey));
+       it != meta.end() && it->first.starts_with(kGpuKey); ++it) {
+    held_.restore(it->first.substr(kGpuKey.size()), it->second);
   }
 }
 
@@ -81,7 +81,7 @@ bool GpuCare::has_broken(const std::vector<std::string>& gpus, const GpuLook& lo
 }
 
 void GpuCare::store(const std::string& uuid) {
-  record_(row::Meta{std::string(kKey) + uuid, held_.text(uuid)});
+  record_(row::Meta{std::string(kGpuKey) + uuid, held_.text(uuid)});
 }
 
 }  // namespace pergpu

@@ -14,7 +14,8 @@ namespace {
 constexpr std::int64_t kReadingSpan = 2 * kSecond;  // at most; who came before is in a reading
 /// With MPS a GPU did 1.7 and 2.8 times as much as by turns (docs/measurements.md).
 constexpr double kKernelsAtOnce = 2;
-constexpr double kMostCores = 1;  // helpers have fewer threads where the share of the cores is less
+constexpr double kMostCoresWanted =
+    1;  // helpers have fewer threads where the share of the cores is less
 
 }  // namespace
 
@@ -91,7 +92,7 @@ void Coordinator::watch_need(LiveAttempt& live, std::uint64_t bytes) {
 void Coordinator::learn_need(LiveAttempt& live, const CpuShare& share) {
   GpuNeed need = live.trial.need();
   if (std::exchange(live.is_tried, true)) need.measured = 0;  // it counts once
-  need.cores = std::min(share.cores_wanted(), kMostCores);
+  need.cores = std::min(share.cores_wanted(), kMostCoresWanted);
   learn_need(live.id.job, need);
 }
 

@@ -11,11 +11,11 @@
 namespace pergpu {
 namespace {
 
-constexpr std::size_t kLongest = 1u << 16;
+constexpr std::size_t kLongestOwnerFile = 1u << 16;
 
 /// "": there is none.
 Result<std::string> text_of(const std::string& path) {
-  Result<std::string> text = os::read_written(path, os::Writer::Job, kLongest);
+  Result<std::string> text = os::read_written(path, os::Writer::Job, kLongestOwnerFile);
   if (!text && text.error().kind == ErrorKind::NotFound) return std::string();
   return text;
 }

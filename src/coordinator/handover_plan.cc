@@ -45,12 +45,12 @@ struct Waits {
   }
 };
 
-struct Place {
+struct JobPlace {
   std::int32_t block = 0;  // arrays are so long at most
   std::int32_t task = 0;
 };
 
-Place place_of(const Job& job, const StepSpec& step, std::int32_t array_size) {
+JobPlace place_of(const Job& job, const StepSpec& step, std::int32_t array_size) {
   const std::int32_t number = job.run < 0 ? 0 : job.run / step.slurm.jobs_per_allocation;
   return {number / array_size, number % array_size};
 }
@@ -254,7 +254,7 @@ std::optional<ArrayPlan> next_array(const World& world, const Sweep& sweep,
   Needs needs(world, sweep, site);
   for (const JobId id : wanted) {
     const Job& job = *world.job(id);
-    const Place place = place_of(job, world.step_of(job).spec, site.array_size);
+    const JobPlace place = place_of(job, world.step_of(job).spec, site.array_size);
     std::optional<Conditions> found = needs.of(job, place.task);
     if (!found) continue;
     Jobs& group =

@@ -17,7 +17,7 @@
 namespace pergpu {
 namespace {
 
-constexpr std::size_t kLongest = 512u << 20;
+constexpr std::size_t kLongestHandover = 512u << 20;
 
 Result<std::int64_t> noted_number(const std::string& folder) {
   const Result<std::string> text =
@@ -35,7 +35,7 @@ void read_end_requests(const std::vector<std::string>& names, FoundHandover& fou
     const std::string name = store::end_request_name(task);
     if (!std::binary_search(names.begin(), names.end(), name)) continue;
     const Result<std::string> text =
-        os::read_written(found.folder + "/" + name, os::Writer::Keeper, kLongest);
+        os::read_written(found.folder + "/" + name, os::Writer::Keeper, kLongestHandover);
     if (!text) continue;
     const Result<store::EndRequests> requests = store::end_requests_of(*text);
     if (!requests) continue;
@@ -61,7 +61,7 @@ Result<std::optional<FoundHandover>> read_handover(const HandoverQuestion& quest
   const bool is_ours = found.owner == Owner{from};
   if (found.closed.all && (question.reruns || (is_ours && !question.is_new))) return none;
   const std::string path = folder + "/" + store::kHandoverName;
-  const Result<std::string> text = os::read_written(path, os::Writer::Keeper, kLongest);
+  const Result<std::string> text = os::read_written(path, os::Writer::Keeper, kLongestHandover);
   if (!text && text.error().kind == ErrorKind::NotFound) return none;
   if (!text) return text.error();
   Result<store::Handover> handover = store::handover_of(*text);

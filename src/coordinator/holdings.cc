@@ -20,7 +20,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostOfTable = 64u << 20;
-constexpr std::string_view kPrefix = "pergpu:";
+constexpr std::string_view kMemoryPrefix = "pergpu:";
 
 json numbers_of(const std::set<SweepId>& sweeps) {
   json numbers = json::array();
@@ -29,15 +29,15 @@ json numbers_of(const std::set<SweepId>& sweeps) {
 }
 
 /// What a line of the table says; a name of "": nothing that can be used.
-struct Remembered {
+struct RememberedHolding {
   std::string name = {};
   std::string title = {};
   os::MemoryId id = {};
   HeldFor who = {};
 };
 
-Remembered remembered_in(const json& line) {
-  Remembered one;
+RememberedHolding remembered_in(const json& line) {
+  RememberedHolding one;
   try {
     one.title = line.at("title").get<std::string>();
     one.id = {.device = line.at("device").get<std::uint64_t>(),
@@ -67,10 +67,10 @@ void Holdings::recover(const std::function<bool(SweepId)>& can_run) {
   const json lines = json::parse(*text, nullptr, false);
   std::optional<std::vector<os::HeldMemory>> there;  // looked for once there is a reason to
   for (const json& line : lines.is_array() ? lines : json::array()) {
-    Remembered one = remembered_in(line);
+    RememberedHolding one = remembered_in(line);
     std::erase_if(one.who.sweeps, [&](SweepId sweep) { return !can_run(sweep); });
     if (!is_meeting_name(one.name) || one.who.is_nobody()) continue;
-    if (!there) there = os::find_memory(kPrefix, os::LookAt::OpenFiles);
+    if (!there) there = os::find_memory(kMemoryPrefix, os::LookAt::OpenFiles);
     const auto same = std::ranges::find_if(
         *there, [&](const os::HeldMemory& held) { return held.memory.id == one.id; });
     if (same == there->end()) continue;
@@ -98,10 +98,10 @@ Result<void> Holdings::take(const std::string& name, const std::string& title, o
                             const HeldFor& who) {
   Result<os::SharedMemory> memory = os::memory_of(fd.get());
   if (!memory) return std::move(memory).error();
-  if (memory->name != std::string(kPrefix) + name) {
+  if (memory->name != std::string(kMemoryPrefix) + name) {
     return Error{
         ErrorKind::Invalid, 0,
-        fmt::format("expected memory named `{}{}`, got `{}`", kPrefix, name, memory->name)};
+        fmt::format("expected memory named `{}{}`, got `{}`", kMemoryPrefix, name, memory->name)};
   }
   if (held_.size() >= most_ && !held_.contains(name)) {
     return Error{

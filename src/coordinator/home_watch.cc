@@ -16,7 +16,7 @@ namespace pergpu {
 namespace {
 
 /// How long a home that isn't there is waited for when no job runs: it may be moved back.
-constexpr std::int64_t kPatience = 10 * kSecond;
+constexpr std::int64_t kHomePatience = 10 * kSecond;
 
 }  // namespace
 
@@ -82,7 +82,7 @@ std::string HomeWatch::find_earlier() {
 
 bool HomeWatch::is_given_up() const {
   if (lost_.empty()) return false;
-  return is_taken_ || parts_.clock->now().boot_ns >= lost_since_ns_ + kPatience;
+  return is_taken_ || parts_.clock->now().boot_ns >= lost_since_ns_ + kHomePatience;
 }
 
 }  // namespace pergpu

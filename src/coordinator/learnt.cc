@@ -17,10 +17,10 @@ namespace {
 
 using nlohmann::json;
 
-constexpr const char* kKey = "learnt ";
+constexpr const char* kLearntKey = "learnt ";
 constexpr std::int64_t kSavePause = 5 * kSecond;
-constexpr double kLongest = 1e9;  // s: 30 years
-constexpr double kMostCores = 1e6;
+constexpr double kLongestRun = 1e9;  // s: 30 years
+constexpr double kMostMeasuredCores = 1e6;
 
 std::uint64_t key_of(const StepSpec& step) {
   std::string text = step.shell;
@@ -75,12 +75,12 @@ std::optional<UsageRecord> record_of(const json& j) {
                     is_bytes(j[1]) && is_bytes(j[2]);
   if (!fits) return std::nullopt;
   UsageRecord record{.duration_s = j[0].get<double>()};
-  if (!(record.duration_s >= 0 && record.duration_s <= kLongest)) return std::nullopt;
+  if (!(record.duration_s >= 0 && record.duration_s <= kLongestRun)) return std::nullopt;
   if (j.size() == 6) {
     if (!j[4].is_number() || !j[5].is_number()) return std::nullopt;
     record.cores = j[4].get<double>();
     record.alone_s = j[5].get<double>();
-    const bool makes_sense = record.cores > 0 && record.cores <= kMostCores &&
+    const bool makes_sense = record.cores > 0 && record.cores <= kMostMeasuredCores &&
                              record.alone_s >= 0 && record.alone_s <= record.duration_s;
     if (!makes_sense) record.cores = record.alone_s = 0;  // the rest is good
   }
@@ -106,7 +106,7 @@ GpuNeed need_of(const json& j) {
   return {.bytes = j[0].get<std::uint64_t>(),
           .busy = std::clamp(j[1].get<double>(), 0.0, 1.0),
           .measured = static_cast<int>(measured),
-          .cores = std::clamp(j[3].get<double>(), 0.0, kMostCores)};
+          .cores = std::clamp(j[3].get<double>(), 0.0, kMostMeasuredCores)};
 }
 
 /// Each is [need, parameters]; what makes no sense is left out.
@@ -137,7 +137,7 @@ Learnt::Learnt(const std::map<std::string, std::string>& meta, os::Clock& clock,
                std::function<void(row::Meta)> record)
     : clock_(clock), record_(std::move(record)) {
   for (std::size_t slot = 0; slot < kMostSteps; ++slot) {
-    const auto fact = meta.find(kKey + std::to_string(slot));
+    const auto fact = meta.find(kLearntKey + std::to_string(slot));
     if (fact != meta.end()) restore(slot, fact->second);
   }
 }
@@ -246,7 +246,7 @@ void Learnt::save(std::uint64_t key, Known& known) {
       seen.push_back(json::array({json_of(one.need), json_of(one.parameters)}));
     }
   }
-  record_(row::Meta{kKey + std::to_string(known.slot),
+  record_(row::Meta{kLearntKey + std::to_string(known.slot),
                     fact.dump(-1, ' ', false, json::error_handler_t::replace)});
 }
 

@@ -8,7 +8,7 @@
 namespace pergpu {
 namespace {
 
-constexpr std::size_t kMost = 8;  // of all: half of the threads
+constexpr std::size_t kLooksAtOnce = 8;  // of all: half of the threads
 
 }  // namespace
 
@@ -32,7 +32,7 @@ bool LookTurns::may_begin(std::uint64_t device) const {
   const bool is_free = device == 0 || std::ranges::none_of(under_way_, [device](const auto& one) {
                          return one.second == device;
                        });
-  return is_free && under_way_.size() < kMost;
+  return is_free && under_way_.size() < kLooksAtOnce;
 }
 
 void LookTurns::begin(Waiting next) {

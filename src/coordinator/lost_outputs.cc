@@ -12,9 +12,9 @@
 namespace pergpu {
 namespace {
 
-constexpr std::size_t kBatch = 256;               // jobs
-constexpr std::int64_t kPatience = 10 * kSecond;  // for a batch
-constexpr std::int64_t kLongest = 30 * kSecond;   // for all: no other submit goes on meanwhile
+constexpr std::size_t kBatch = 256;                    // jobs
+constexpr std::int64_t kBatchPatience = 10 * kSecond;  // for a batch
+constexpr std::int64_t kWalkPatience = 30 * kSecond;   // for all: no other submit goes on meanwhile
 
 }  // namespace
 
@@ -78,7 +78,7 @@ void OutputSurvey::begin(const SweepSpec& file, const SubmitContext& context,
   auto walk = std::make_shared<Walk>();
   walk->jobs = done_jobs(file, context);
   walk->done = std::move(done);
-  walk->end_ns = parts_.clock->now().boot_ns + kLongest;
+  walk->end_ns = parts_.clock->now().boot_ns + kWalkPatience;
   go_on(walk);
 }
 
@@ -94,15 +94,16 @@ void OutputSurvey::go_on(const std::shared_ptr<Walk>& walk) const {
   if (batch.empty()) return walk->done(std::move(walk->found));
 
   const std::size_t number = ++walk->batch;
-  const std::int64_t end_of_batch = parts_.clock->now().boot_ns + kPatience;
+  const std::int64_t end_of_batch = parts_.clock->now().boot_ns + kBatchPatience;
   const bool is_last = walk->end_ns <= end_of_batch;
   walk->timer = parts_.timers->at(std::min(end_of_batch, walk->end_ns), [walk, number, is_last] {
     if (walk->batch != number) return;
     ++walk->batch;
     walk->found.unseen =
-        is_last ? fmt::format("only {} of {} jobs could be checked within {} s", walk->seen,
-                              walk->jobs.size(), kLongest / kSecond)
-                : fmt::format("the file system didn't respond within {} s", kPatience / kSecond);
+        is_last
+            ? fmt::format("only {} of {} jobs could be checked within {} s", walk->seen,
+                          walk->jobs.size(), kWalkPatience / kSecond)
+            : fmt::format("the file system didn't respond within {} s", kBatchPatience / kSecond);
     walk->done(std::move(walk->found));
   });
   const std::size_t count = batch.size();

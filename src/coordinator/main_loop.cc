@@ -170,9 +170,9 @@ std::string lock_note() { return fmt::format("the coordinator (process {})", ::g
 /// does not answer is still starting, or was killed and is not quite gone, or is no coordinator
 /// (`pergpu store`): it is waited for, and named when it stays.
 Result<os::FileLock> lock_home(const CoordinatorOptions& options) {
-  constexpr std::int64_t kPatience = 10 * kSecond;
+  constexpr std::int64_t kLockPatience = 10 * kSecond;
   const int pause_ms = options.succeeds != 0 ? 1 : 10;  // no other one that waits may be faster
-  const std::int64_t end = os::boot_now_ns() + kPatience;
+  const std::int64_t end = os::boot_now_ns() + kLockPatience;
   for (;;) {
     Result<os::FileLock> lock =
         os::FileLock::try_lock(options.home + "/coordinator.lock", lock_note());

@@ -21,7 +21,6 @@ using nlohmann::json;
 
 namespace {
 
-constexpr int kMostAcceptedAtOnce = 16;
 /// A frame beyond it is not even read: its connection is closed without a word.
 constexpr std::size_t kMostFrameBytes = 1u << 20;
 
@@ -82,7 +81,8 @@ Result<void> MeetingPlace::listen(const std::string& run_dir) {
 }
 
 void MeetingPlace::accept() {
-  for (int i = 0; i < kMostAcceptedAtOnce; ++i) {  // the others are still there in the next turn
+  for (int i = 0; i < os::kMostAcceptedAtOnce;
+       ++i) {  // the others are still there in the next turn
     Result<os::UniqueFd> fd = os::accept_from(listener_.get());
     if (!fd) return;
     const Result<os::PeerCredentials> peer = os::peer_of(fd->get());

@@ -19,8 +19,8 @@ using nlohmann::json;
 
 constexpr std::int64_t kMoment = kSecond;  // what fails at once is told at once, and together
 constexpr std::int64_t kBetween = 300 * kSecond;  // failures that follow
-constexpr std::int64_t kFirstPause = 2 * kSecond;
-constexpr std::int64_t kLongestPause = 900 * kSecond;
+constexpr std::int64_t kFirstNoticePause = 2 * kSecond;
+constexpr std::int64_t kLongestNoticePause = 900 * kSecond;
 constexpr std::size_t kLongestText = 500;
 
 std::string shortened(std::string text) {
@@ -129,9 +129,9 @@ bool put_off(ChannelState& state, std::string why, std::int64_t now_ns) {
 }
 
 std::int64_t pause_after(int tries) {
-  std::int64_t pause = kFirstPause;
-  for (int i = 1; i < tries && pause < kLongestPause; ++i) pause *= 2;
-  return std::min(pause, kLongestPause);
+  std::int64_t pause = kFirstNoticePause;
+  for (int i = 1; i < tries && pause < kLongestNoticePause; ++i) pause *= 2;
+  return std::min(pause, kLongestNoticePause);
 }
 
 std::string to_text(const ChannelStates& states) {

@@ -17,7 +17,7 @@ namespace {
 using nlohmann::json;
 
 constexpr std::size_t kMostRows = 40;
-constexpr std::size_t kMostJobs = 400;
+constexpr std::size_t kMostListedJobs = 400;
 /// What the helper takes beside the channel's own time (curl's is in run/http_post.cc).
 constexpr std::int64_t kHelperNs = 60 * kSecond;
 
@@ -51,13 +51,13 @@ struct Rows {
 Rows first_rows(const Coordinator& coordinator, const Sweep& sweep) {
   const World& world = coordinator.world();
   const std::vector<const Step*> steps = listed_steps(sweep);
-  const std::size_t most =
-      std::clamp<std::size_t>(kMostJobs / std::max<std::size_t>(1, steps.size()), 1, kMostRows);
+  const std::size_t most = std::clamp<std::size_t>(
+      kMostListedJobs / std::max<std::size_t>(1, steps.size()), 1, kMostRows);
   Rows rows;
   rows.sweep = {
       .id = sweep.id.value, .name = sweep.name, .root = sweep.root, .columns = sweep.spec.columns};
   for (const Step* step : steps) {
-    if (rows.sweep.steps.size() == kMostJobs) break;
+    if (rows.sweep.steps.size() == kMostListedJobs) break;
     rows.sweep.steps.push_back(step->spec.name);
     if (step->spec.once && !step->current.empty() && step->current.front())
       rows.jobs.push_back(describe(coordinator, *world.job(step->current.front())));

@@ -14,8 +14,8 @@
 namespace pergpu {
 namespace {
 
-constexpr std::string_view kKey = "notify.";
-constexpr int kAtOnce = 4;  // helpers
+constexpr std::string_view kNotifyKey = "notify.";
+constexpr int kMostSending = 4;  // helpers
 
 bool is_active(const Job& job) { return !is_ended(job.state) && !is_held_for_good(job); }
 
@@ -24,7 +24,7 @@ bool is_failure(JobState state) {
 }
 
 std::optional<SweepId> sweep_of_key(std::string_view key) {
-  key.remove_prefix(kKey.size());
+  key.remove_prefix(kNotifyKey.size());
   const std::optional<std::int64_t> number = whole_number<std::int64_t>(key);
   if (!number || *number < 1) return std::nullopt;
   return SweepId{*number};
@@ -44,8 +44,8 @@ void Notices::recover() {
   if (!parts_.deliver) return;
   std::vector<SweepId> archived;
   const auto& meta = parts_.world->meta();
-  for (auto it = meta.lower_bound(std::string(kKey)); it != meta.end(); ++it) {
-    if (!it->first.starts_with(kKey)) break;
+  for (auto it = meta.lower_bound(std::string(kNotifyKey)); it != meta.end(); ++it) {
+    if (!it->first.starts_with(kNotifyKey)) break;
     if (it->second.empty()) continue;
     const std::optional<SweepId> id = sweep_of_key(it->first);
     Result<ChannelStates> states = channel_states_of(it->second);
@@ -129,7 +129,7 @@ void Notices::write_down(SweepId id) {
     const Sweep* sweep = parts_.world->sweep(id);
     if (sweep == nullptr || sweep->open == sweep->held) states_.erase(found);
   }
-  std::string key = std::string(kKey) + std::to_string(id.value);
+  std::string key = std::string(kNotifyKey) + std::to_string(id.value);
   const auto known = parts_.world->meta().find(key);
   const bool is_same = known == parts_.world->meta().end() ? text.empty() : known->second == text;
   if (!is_same) parts_.record({.key = std::move(key), .value = std::move(text)});
@@ -150,7 +150,7 @@ void Notices::send_due() {
       const std::int64_t due = due_ns(state);
       if (due > now) {
         next = std::min(next, due);
-      } else if (sending_ < kAtOnce) {  // else when one of them is back
+      } else if (sending_ < kMostSending) {  // else when one of them is back
         send(*sweep, channel, state);
       }
     }

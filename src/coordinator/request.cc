@@ -18,19 +18,15 @@ using nlohmann::json;
 using Op = Request::Op;
 
 /// Hello has no name: its line is {"hello":1,…}.
-constexpr Op kNamed[] = {Op::Submit,  Op::DryRun,  Op::Plan,  Op::Ps,        Op::Show,
-                         Op::Why,     Op::Wait,    Op::Watch, Op::Cancel,    Op::Hold,
-                         Op::Release, Op::Retry,   Op::Set,   Op::Clean,     Op::Moving,
-                         Op::Moved,   Op::Cleaned, Op::Gpus,  Op::Interrupt, Op::Status,
-                         Op::Stop,    Op::Backup,  Op::Usage, Op::Complete};
+constexpr Op kNamedOps[] = {Op::Submit,  Op::DryRun,  Op::Plan,  Op::Ps,        Op::Show,
+                            Op::Why,     Op::Wait,    Op::Watch, Op::Cancel,    Op::Hold,
+                            Op::Release, Op::Retry,   Op::Set,   Op::Clean,     Op::Moving,
+                            Op::Moved,   Op::Cleaned, Op::Gpus,  Op::Interrupt, Op::Status,
+                            Op::Stop,    Op::Backup,  Op::Usage, Op::Complete};
 
 constexpr std::int64_t kMostExpectedMs = std::int64_t{100} * 365 * 86'400'000;  // 100 years
 constexpr std::int64_t kMostOn = 10'000;
 constexpr std::int64_t kMostAgeS = std::int64_t{100} * 365 * 86'400;  // 100 years
-
-Error malformed(std::string_view why) {
-  return Error{ErrorKind::Invalid, 0, fmt::format("malformed request: {}", why)};
-}
 
 class Fields {
  public:
@@ -115,7 +111,7 @@ Result<void> read_submit(Fields& fields, Request& request) {
   fields.get("runs", runs);
   if (runs < 0 || std::cmp_greater(runs, kMaxRuns))
     fields.fail("runs", fmt::format("a number of runs, at most {}", kMaxRuns));
-  if (!fields.wrong().empty()) return malformed(fields.wrong());
+  if (!fields.wrong().empty()) return malformed_request(fields.wrong());
   Result<SweepSpec> spec = sweep_from_wire(sweep->dump());
   if (!spec) return std::move(spec).error();
   request.sweep = *std::move(spec);
@@ -127,7 +123,7 @@ Result<void> read_submit(Fields& fields, Request& request) {
 Result<void> read_settings(Fields& fields, Request& request) {
   std::vector<std::string> words;
   fields.get("set", words);
-  if (!fields.wrong().empty()) return malformed(fields.wrong());
+  if (!fields.wrong().empty()) return malformed_request(fields.wrong());
   Result<Settings> settings = settings_of(words);
   if (!settings) return std::move(settings).error();
   request.set = *settings;
@@ -152,6 +148,10 @@ void read_usage(Fields& fields, Request& request) {
 }
 
 }  // namespace
+
+Error malformed_request(std::string_view why) {
+  return Error{ErrorKind::Invalid, 0, fmt::format("malformed request: {}", why)};
+}
 
 std::string_view to_string(Request::Op op) {
   switch (op) {
@@ -211,7 +211,7 @@ std::string_view to_string(Request::Op op) {
 
 Result<Request> request_of(std::string_view line) {
   if (nests_deeper_than(line, kMostNestedJson))
-    return malformed(fmt::format("nested more than {} levels deep", kMostNestedJson));
+    return malformed_request(fmt::format("nested more than {} levels deep", kMostNestedJson));
   const json object = json::parse(line, nullptr, false);
   if (!object.is_object())
     return Error{ErrorKind::Invalid, 0, "a request must be one JSON object on a line"};
@@ -221,8 +221,8 @@ Result<Request> request_of(std::string_view line) {
   Fields fields(object);
   std::string name;
   fields.get("op", name);
-  const std::optional<Op> op = enumerator_of(name, kNamed);
-  if (!fields.wrong().empty()) return malformed(fields.wrong());
+  const std::optional<Op> op = enumerator_of(name, kNamedOps);
+  if (!fields.wrong().empty()) return malformed_request(fields.wrong());
   if (!op) return Error{ErrorKind::Invalid, 0, fmt::format("unknown request `{}`", name)};
   request.op = *op;
   if (*op == Op::Plan) {
@@ -230,7 +230,7 @@ Result<Request> request_of(std::string_view line) {
     std::int64_t on = 0;
     fields.get("on", on);
     if (on < 0 || on > kMostOn) fields.fail("on", fmt::format("a number from 0 to {}", kMostOn));
-    if (!fields.wrong().empty()) return malformed(fields.wrong());
+    if (!fields.wrong().empty()) return malformed_request(fields.wrong());
     request.on = static_cast<int>(on);
     request.has_sweep = fields.has("sweep");
   }
@@ -277,7 +277,7 @@ Result<Request> request_of(std::string_view line) {
   const bool is_of_a_sweep =
       *op == Op::Interrupt || *op == Op::Moving || *op == Op::Moved || *op == Op::Cleaned;
   if (is_of_a_sweep && !request.sweep_id) fields.fail("sweep_id", "a whole number");
-  if (!fields.wrong().empty()) return malformed(fields.wrong());
+  if (!fields.wrong().empty()) return malformed_request(fields.wrong());
   return request;
 }
 

@@ -91,6 +91,7 @@ struct Request {
 /// The name on the wire: "submit", "dry_run", …
 std::string_view to_string(Request::Op op);
 
+Error malformed_request(std::string_view why);
 Result<Request> request_of(std::string_view line);
 
 }  // namespace pergpu

@@ -15,7 +15,7 @@ namespace pergpu {
 
 class Run {
  public:
-  Run(std::string_view folder, std::string_view json, std::string_view texts, bool is_listed);
+  Run(std::string_view folder, std::string_view params, std::string_view texts, bool is_listed);
 
   std::string_view folder() const { return std::string_view(words_).substr(0, json_at_); }
   /// As RunSpec has them.
@@ -30,7 +30,7 @@ class Run {
  private:
   std::uint32_t json_at_ = 0;
   std::uint32_t texts_at_ = 0;
-  std::string words_ = {};  // folder, json, texts
+  std::string words_ = {};  // folder, params, texts
 };
 
 /// The number of a run, by its canonical JSON.  `runs` is always the table that it was told of.
@@ -38,7 +38,7 @@ class RunIndex {
  public:
   /// Of several with the same parameters the first is found.  REQUIRES: `number` is in `runs`.
   void add(const std::vector<Run>& runs, std::int32_t number);
-  std::optional<std::int32_t> find(const std::vector<Run>& runs, std::string_view json) const;
+  std::optional<std::int32_t> find(const std::vector<Run>& runs, std::string_view params) const;
 
  private:
   struct Slot {
@@ -47,7 +47,7 @@ class RunIndex {
   };
   /// Where a run with these parameters is, or belongs.
   std::size_t place_of(const std::vector<Run>& runs, std::uint32_t hash,
-                       std::string_view json) const;
+                       std::string_view params) const;
   void grow();
 
   std::vector<Slot> slots_;  // a power of two of them, at most three quarters in use

@@ -14,8 +14,8 @@
 namespace pergpu {
 namespace {
 
-constexpr std::int64_t kUntold = 5 * kSecond;  // between looks where the kernel tells
-constexpr std::int64_t kPause = kSecond;       // where it doesn't, or something is missing
+constexpr std::int64_t kWatchedLookPause = 5 * kSecond;  // between looks where the kernel tells
+constexpr std::int64_t kFolderLookPause = kSecond;  // where it doesn't, or something is missing
 
 }  // namespace
 
@@ -44,7 +44,8 @@ void RunFolder::look() {
     parts_.tell_keepers(parts_.path);
   }
   const bool is_told = watch_.follow({parts_.home, parts_.path});
-  look_at(parts_.clock->now().boot_ns + (is_whole && is_told ? kUntold : kPause));
+  look_at(parts_.clock->now().boot_ns +
+          (is_whole && is_told ? kWatchedLookPause : kFolderLookPause));
 }
 
 bool RunFolder::restore() {

@@ -16,7 +16,7 @@
 namespace pergpu {
 namespace {
 
-constexpr std::size_t kNamed = 5;
+constexpr std::size_t kMostHinted = 5;
 constexpr std::size_t kMostCompared = 1000;  // runs of a sweep: it may have a million
 
 /// Newest first, each once.
@@ -37,7 +37,7 @@ std::vector<std::string> sweep_names(const World& world) {
 /// "a, b and c", or the first ones "and 12 more".
 std::string list_text(const std::vector<std::string>& names) {
   std::string text;
-  const std::size_t shown = names.size() > kNamed ? kNamed : names.size();
+  const std::size_t shown = names.size() > kMostHinted ? kMostHinted : names.size();
   for (std::size_t i = 0; i < shown; ++i) {
     const bool is_last = i + 1 == names.size();
     text += (i == 0 ? "" : is_last ? " and " : ", ") + names[i];

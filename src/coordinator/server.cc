@@ -28,7 +28,6 @@ namespace {
 constexpr int kProtocol = 1;
 /// Who asks more before it has read this much of the answers does not want them.
 constexpr std::size_t kMostUnread = 16u << 20;
-constexpr int kMostAcceptedAtOnce = 16;
 // Ten million runs of 400 bytes.
 constexpr std::size_t kMostSubmitBytes = std::size_t{4} << 30;
 
@@ -42,17 +41,15 @@ bool clamps_any(const Coordinator& coordinator) {
 }
 
 bool changes_jobs(Request::Op op) {
-  using Op = Request::Op;
-  return op == Op::Cancel || op == Op::Hold || op == Op::Release || op == Op::Retry ||
-         op == Op::Set || op == Op::Clean || op == Op::Moving || op == Op::Moved ||
-         op == Op::Cleaned || op == Op::Interrupt;
+  using enum Request::Op;
+  return op == Cancel || op == Hold || op == Release || op == Retry || op == Set || op == Clean ||
+         op == Moving || op == Moved || op == Cleaned || op == Interrupt;
 }
 
 /// What may have to wait for another coordinator: not what ends jobs.
 bool adds_work(Request::Op op) {
-  using Op = Request::Op;
-  return op == Op::Submit || op == Op::Retry || op == Op::Release || op == Op::Set ||
-         op == Op::Clean || op == Op::Backup;
+  using enum Request::Op;
+  return op == Submit || op == Retry || op == Release || op == Set || op == Clean || op == Backup;
 }
 
 }  // namespace
@@ -99,7 +96,8 @@ Result<void> Server::listen(const std::string& run_dir) {
 }
 
 void Server::accept() {
-  for (int i = 0; i < kMostAcceptedAtOnce; ++i) {  // the others are still there in the next turn
+  for (int i = 0; i < os::kMostAcceptedAtOnce;
+       ++i) {  // the others are still there in the next turn
     Result<os::UniqueFd> fd = os::accept_from(listener_.get());
     if (!fd) {
       // None waits; or no descriptor is left, and one was turned away: the next one has room.

@@ -17,7 +17,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kMostCores = 1 << 16;
+constexpr int kMostCoreNumbers = 1 << 16;
 constexpr std::uint64_t kUnlimited = ~std::uint64_t{0};
 constexpr int kIoClassShift = 13;
 
@@ -71,7 +71,7 @@ std::vector<int> cores_of(const json& j) {
   const auto at = j.find("cpus");
   if (at == j.end() || !at->is_string()) return {};
   std::vector<int> cores = gpu::parse_cpu_list(at->get<std::string>());
-  std::erase_if(cores, [](int core) { return core < 0 || core >= kMostCores; });
+  std::erase_if(cores, [](int core) { return core < 0 || core >= kMostCoreNumbers; });
   std::sort(cores.begin(), cores.end());
   cores.erase(std::unique(cores.begin(), cores.end()), cores.end());
   return cores;

@@ -523,8 +523,8 @@ std::int64_t from_rfc3339(const std::string& text) {
   const std::int64_t seconds =
       days_of(date) * 86400 + hour * 3600 + minute * 60 + second - offset_s;
   // Nanoseconds reach from 1677 to 2262.
-  constexpr std::int64_t kFarthest = std::numeric_limits<std::int64_t>::max() / kSecond - 1;
-  if (seconds > kFarthest || seconds < -kFarthest) return 0;
+  constexpr std::int64_t kMostSeconds = std::numeric_limits<std::int64_t>::max() / kSecond - 1;
+  if (seconds > kMostSeconds || seconds < -kMostSeconds) return 0;
   return seconds * kSecond + fraction;
 }
 

@@ -15,7 +15,7 @@
 namespace pergpu {
 namespace {
 
-constexpr std::size_t kLongest = 256;
+constexpr std::size_t kLongestStopMark = 256;
 
 std::string path_of(const std::string& home) { return home + "/coordinator-stopped"; }
 std::string reserve_of(const std::string& home) { return path_of(home) + ".next"; }
@@ -36,7 +36,7 @@ std::string unmarked_words(const std::string& why) {
 }
 
 std::string stop_mark(const std::string& home) {
-  const Result<std::string> text = os::read_file(path_of(home), kLongest);
+  const Result<std::string> text = os::read_file(path_of(home), kLongestStopMark);
   return text ? *text : std::string();
 }
 

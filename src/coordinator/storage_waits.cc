@@ -24,10 +24,10 @@
 namespace pergpu {
 namespace {
 
-constexpr std::int64_t kFirstPause = 500 * kMillisecond;
-constexpr std::int64_t kLongestPause = 10 * kSecond;  // between looks
+constexpr std::int64_t kFirstStoragePause = 500 * kMillisecond;
+constexpr std::int64_t kLongestStoragePause = 10 * kSecond;  // between looks
 // After starts that looks did not foretell.
-constexpr std::int64_t kLongestFirstPause = 300 * kSecond;
+constexpr std::int64_t kLongestFirstStoragePause = 300 * kSecond;
 constexpr std::int64_t kNews = 10 * kSecond;  // what is over sooner is no news
 
 /// Each job may have a program and a working folder of its own; all of a sweep write below one
@@ -135,10 +135,10 @@ void StorageWaits::widen(Scope scope, Outage& outage) {
 void StorageWaits::wait(Scope scope, Outage& outage) {
   outage.is_trying = false;
   outage.trial = {};
-  outage.pause_ns = kFirstPause;
-  for (int i = 0; i < outage.failed_trials && outage.pause_ns < kLongestFirstPause; ++i)
+  outage.pause_ns = kFirstStoragePause;
+  for (int i = 0; i < outage.failed_trials && outage.pause_ns < kLongestFirstStoragePause; ++i)
     outage.pause_ns *= 2;
-  outage.pause_ns = std::min(outage.pause_ns, kLongestFirstPause);
+  outage.pause_ns = std::min(outage.pause_ns, kLongestFirstStoragePause);
   arm(scope, outage);
 }
 
@@ -147,7 +147,7 @@ void StorageWaits::arm(Scope scope, Outage& outage) {
   if (outage.timer != 0) parts_.timers->cancel(outage.timer);
   outage.timer = parts_.timers->at(now_ns + outage.pause_ns,
                                    [this, scope, id = outage.id] { look(scope, id); });
-  outage.pause_ns = std::min(2 * outage.pause_ns, kLongestPause);
+  outage.pause_ns = std::min(2 * outage.pause_ns, kLongestStoragePause);
 }
 
 /// Whose failure the next look and trial are about.

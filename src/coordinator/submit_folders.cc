@@ -16,10 +16,10 @@ namespace pergpu {
 namespace {
 
 /// A mount that is made when it is asked for, and a server that was idle, take several seconds.
-constexpr std::int64_t kPatience = 30 * kSecond;
+constexpr std::int64_t kFoldersPatience = 30 * kSecond;
 constexpr std::int64_t kForAll = 2 * kSecond;  // then the first finished result is enough
-constexpr std::size_t kMost = 1000;            // results: enough to judge by
-constexpr std::size_t kAtOnce = 32;            // folders
+constexpr std::size_t kMostResults = 1000;     // results: enough to judge by
+constexpr std::size_t kFoldersAtOnce = 32;     // folders
 
 constexpr std::string_view kThen =
     "Nothing was submitted. Check that its file server responds (try `ls`), then submit again";
@@ -57,7 +57,7 @@ void SubmitFolders::find_root(SweepSpec file, bool has_unique_name, Rooted then)
   const auto own = std::make_shared<SweepSpec>(std::move(file));
   const auto has_answered = std::make_shared<std::atomic<bool>>(false);
   look().until(
-      now() + kPatience,
+      now() + kFoldersPatience,
       [root, known = std::move(known), has_answered]() -> std::optional<std::string> {
         (void)os::folder_identity(root);
         *has_answered = true;
@@ -73,7 +73,7 @@ void SubmitFolders::find_root(SweepSpec file, bool has_unique_name, Rooted then)
         then(Error{ErrorKind::Invalid, 0,
                    fmt::format("{} didn't respond within {} s, so pergpu can't check whether sweep "
                                "{} has its results there. {}",
-                               root, kPatience / kSecond, own->name, kThen)});
+                               root, kFoldersPatience / kSecond, own->name, kThen)});
       });
 }
 
@@ -99,12 +99,12 @@ void SubmitFolders::judge(const std::string& root, const std::string& name, Judg
 
 void SubmitFolders::search(const std::shared_ptr<Search>& search) const {
   look().until(
-      search->begun_ns + kPatience, [search] { return search->files.next(kAtOnce); },
+      search->begun_ns + kFoldersPatience, [search] { return search->files.next(kFoldersAtOnce); },
       [this, search](const std::vector<FoundResult>& found) { take(search, found); },
       [search] {
         search->then({.why = fmt::format("{} couldn't be read within {} s, so pergpu can't check "
                                          "whether it contains results. {}",
-                                         search->folder, kPatience / kSecond, kThen)});
+                                         search->folder, kFoldersPatience / kSecond, kThen)});
       });
 }
 
@@ -120,7 +120,7 @@ void SubmitFolders::take(const std::shared_ptr<Search>& search,
   }
   const bool is_slow = now() >= search->begun_ns + kForAll;
   const bool is_enough =
-      search->results.size() >= kMost ||
+      search->results.size() >= kMostResults ||
       (is_slow && std::ranges::any_of(search->results,
                                       [](const FoundResult& one) { return one.state == "done"; }));
   search->is_whole = search->files.is_over();
@@ -154,7 +154,7 @@ void SubmitFolders::compare_roots(const std::shared_ptr<Search>& search,
   if (folders.empty()) return judged({});
   const auto looked = std::make_shared<std::atomic<std::size_t>>(0);
   look().until(
-      now() + kPatience,
+      now() + kFoldersPatience,
       [folders, looked] {
         std::vector<KnownRoot> roots;
         for (const auto& [id, path] : folders) {
@@ -169,7 +169,7 @@ void SubmitFolders::compare_roots(const std::shared_ptr<Search>& search,
         search->then(
             {.why = fmt::format("{} contains results, and {} didn't respond within {} s, so pergpu "
                                 "can't check whether they were moved or copied from there. {}",
-                                search->folder, where, kPatience / kSecond, kThen)});
+                                search->folder, where, kFoldersPatience / kSecond, kThen)});
       });
 }
 

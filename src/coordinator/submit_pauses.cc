@@ -9,13 +9,13 @@
 namespace pergpu {
 namespace {
 
-constexpr std::int64_t kShortest = 5 * kSecond;
-constexpr std::int64_t kLongest = 120 * kSecond;
+constexpr std::int64_t kShortestSubmitPause = 5 * kSecond;
+constexpr std::int64_t kLongestSubmitPause = 120 * kSecond;
 
 }  // namespace
 
 void SubmitPauses::Pause::lengthen(std::int64_t now_ns) {
-  length_ns = std::clamp(2 * length_ns, kShortest, kLongest);
+  length_ns = std::clamp(2 * length_ns, kShortestSubmitPause, kLongestSubmitPause);
   next_ns = now_ns + length_ns;
 }
 

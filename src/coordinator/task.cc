@@ -27,13 +27,13 @@
 namespace pergpu {
 namespace {
 
-constexpr std::size_t kLongest = 512u << 20;
-constexpr std::int64_t kPatience = 60 * kSecond;
+constexpr std::size_t kLongestTaskFile = 512u << 20;
+constexpr std::int64_t kTaskPatience = 60 * kSecond;
 constexpr int kPauseMs = 500;
-constexpr std::int64_t kPresentPause = 10 * kSecond;
+constexpr std::int64_t kTaskPresentPause = 10 * kSecond;
 /// Between looks for requests: a task is signalled as a rule, a step never.
-constexpr std::int64_t kLookPause = 10 * kSecond;
-constexpr std::int64_t kLookPauseOfStep = kSecond;
+constexpr std::int64_t kTaskLookPause = 10 * kSecond;
+constexpr std::int64_t kStepLookPause = kSecond;
 
 /// nullopt: nothing final is there (yet); another machine may have written it just now.
 std::optional<bool> was_done(const store::HandedNeed& need) {
@@ -68,8 +68,9 @@ std::optional<bool> are_done(const std::vector<store::HandedNeed>& needs, std::i
 
 /// What the task is asked to end, as far as it can be seen from here.
 std::vector<store::EndRequest> asked(const TaskOptions& options) {
-  const Result<std::string> text = os::read_written(
-      options.folder + "/" + store::end_request_name(options.task), os::Writer::Keeper, kLongest);
+  const Result<std::string> text =
+      os::read_written(options.folder + "/" + store::end_request_name(options.task),
+                       os::Writer::Keeper, kLongestTaskFile);
   if (!text) return {};
   Result<store::EndRequests> requests = store::end_requests_of(*text);
   return requests ? std::move(requests->jobs) : std::vector<store::EndRequest>();
@@ -109,7 +110,7 @@ Result<Task> Task::read(TaskOptions options) {
   }
   const std::string path = out.options_.folder + "/" + store::kHandoverName;
   // It has the commands: another user's would run as this one.
-  Result<std::string> text = os::read_written(path, os::Writer::User, kLongest);
+  Result<std::string> text = os::read_written(path, os::Writer::User, kLongestTaskFile);
   if (!text) return std::move(text).error();
   Result<store::Handover> handover = store::handover_of(*text);
   if (!handover) return Error{ErrorKind::Corrupt, 0, path + ", " + handover.error().message};
@@ -138,7 +139,7 @@ Result<Task> Task::read(TaskOptions options) {
     return std::any_of(out.told_.begin(), out.told_.end(),
                        [&](const store::Record& told) { return told.attempt.job == id; });
   };
-  const std::int64_t deadline = os::boot_now_ns() + kPatience;
+  const std::int64_t deadline = os::boot_now_ns() + kTaskPatience;
   std::optional<bool> is_open;  // the barrier
   const auto may_run = [&](const store::HandedJob& job) {
     const auto is_to_run = [&] {
@@ -193,7 +194,7 @@ void Task::begin(Coordinator& core, os::Loop& loop, Errands& errands) const {
 
 /// After a pause, and again and again.
 void Task::look(Coordinator& core, os::Loop& loop, Errands& errands) const {
-  const std::int64_t pause = options_.id.empty() ? kLookPauseOfStep : kLookPause;
+  const std::int64_t pause = options_.id.empty() ? kStepLookPause : kTaskLookPause;
   loop.at(os::boot_now_ns() + pause, [this, &core, &loop, &errands] {
     errands.run([this, &core, &loop, &errands]() -> std::function<void()> {
       return [this, &core, &loop, &errands, requests = asked(options_)] {
@@ -221,7 +222,7 @@ void Task::tell_present(Coordinator& core, os::Loop& loop, Errands& errands) con
     (void)os::write_below(output_root_of(os::parent_of(path)), path, text, mode, false);
     return [] {};
   });
-  loop.at(os::boot_now_ns() + kPresentPause,
+  loop.at(os::boot_now_ns() + kTaskPresentPause,
           [this, &core, &loop, &errands] { tell_present(core, loop, errands); });
 }
 

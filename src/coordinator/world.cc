@@ -15,7 +15,7 @@ namespace pergpu {
 namespace {
 
 /// Far more than a disk holds: a damaged number must not ask for memory.
-constexpr std::int64_t kMostJobs = 1'000'000'000;
+constexpr std::int64_t kLastJobNumber = 1'000'000'000;
 
 // Followed by the number of a sweep:
 constexpr std::string_view kCleaned = "clean:";
@@ -144,7 +144,8 @@ Result<void> World::absorb_archived(const row::Archived& r) {
     if (is_archived_as(*known, r)) return {};
     return corrupt("sweep " + known->name + " is archived wrongly");
   }
-  if (r.first_job.value < 0 || r.last_job.value > kMostJobs || r.jobs < 0 || r.jobs > kMostJobs) {
+  if (r.first_job.value < 0 || r.last_job.value > kLastJobNumber || r.jobs < 0 ||
+      r.jobs > kLastJobNumber) {
     return corrupt("the archived sweep " + r.name + " has impossible jobs");
   }
   last_job_ = std::max(last_job_, r.last_job);
@@ -225,7 +226,8 @@ Result<void> World::absorb_run(const row::Run& r) {
 
 Result<void> World::absorb_job(const row::NewJob& r) {
   Sweep* sweep = this->sweep(r.sweep);
-  const bool may_be = r.id.value >= 1 && r.id.value <= kMostJobs && jobs_.find(r.id) == nullptr;
+  const bool may_be =
+      r.id.value >= 1 && r.id.value <= kLastJobNumber && jobs_.find(r.id) == nullptr;
   if (sweep == nullptr || !may_be) {
     return corrupt("job " + std::to_string(r.id.value) + " is out of place");
   }

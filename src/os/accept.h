@@ -10,6 +10,9 @@ namespace pergpu::os {
 /// listen.
 void reserve_descriptor();
 
+/// In one turn of a loop.
+inline constexpr int kMostAcceptedAtOnce = 16;
+
 /// accept4(NONBLOCK|CLOEXEC); ErrorKind::Busy when no connection waits.  Out of descriptors, the
 /// caller that waits is turned away and the error says so.
 Result<UniqueFd> accept_from(int listener);
