@@ -1,7 +1,7 @@
 // Result<T>: a value or an Error.  Failure is part of what pergpu reports (a missing binary, a lost
 // GPU, a full disk), so it is a value that can be journalled, not an exception.
 //
-// Functions named must_x() abort on failure; their twins x() return a Result.
+// An error's message names the object, the value, what was expected and what to do.
 #pragma once
 
 #include <cassert>

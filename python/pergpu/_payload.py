@@ -2,7 +2,7 @@
 
 A file begins with MAGIC and the length of the head.  The head is a marshalled dict with the data that is known
 without running code; "pickle" and "buffers" are the sizes of the parts that follow.  Each part begins at a
-multiple of ALIGNMENT.  Buffers (PEP 574: numpy's arrays, bytearrays in PickleBuffers) are written directly
+multiple of ALIGNMENT.  Buffers (PEP 574: numpy's arrays, bytearrays in a PickleBuffer) are written directly
 from memory, and mapped copy-on-write when the file is read.  So an array of gigabytes is never in memory
 a second time.
 

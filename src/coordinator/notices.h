@@ -26,7 +26,7 @@
 
 namespace pergpu {
 
-/// What a helper is asked to send (docs/architecture.md: cli/notify_send.cc reads it).
+/// What a helper is asked to send; cli/notify.cc reads it.
 struct NoticeRequest {
   std::string text = {};      // JSON
   std::int64_t limit_ns = 0;  // then the helper is killed

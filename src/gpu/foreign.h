@@ -3,16 +3,16 @@
 // The rules, in this order:
 //   unusable       NVML reports the device as lost, in error, or did not answer for it
 //   foreign        a compute process that is not ours
-//   unknown_holder a compute process whose pid means nothing here (container), or, with no process
+//   unknown holder a compute process whose pid means nothing here (container), or, with no process
 //                  to explain it, more than 500 MiB above the idle reading
-//   dirty          after a job of ours: something of it is left (a process, a pid that means
-//   nothing
-//                  any more, a worker that NVML does not list, or memory more than 300 MiB above
-//                  the idle reading)
+//   dirty          something of a job of ours that ended is left:
+//                  a process, a pid that means nothing any more,
+//                  a worker that NVML does not list,
+//                  or memory more than 300 MiB above the idle reading
 //   ours           the lane's own attempt runs on it
 //   free           none of these
 // Graphics-only processes do not count, nor does their memory.  `outsiders = "ignore"` skips
-// foreign and unknown_holder, and the memory part of dirty (it may be the outsider's); so does
+// foreign and unknown holder, and the memory part of dirty (it may be the outsider's); so does
 // "fit" where so much memory is free as the job needs, unless it is a job of ours that left it.
 #pragma once
 

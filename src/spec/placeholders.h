@@ -1,5 +1,5 @@
 // Templates: texts with {placeholders}.  Checked once when the sweep is read
-// (spec/schema_check.cc), rendered for one attempt at a time.
+// (spec/schema_templates.cc), rendered for one attempt at a time.
 //
 // Grammar: `{name}` and `{name.name}` with names [A-Za-z_][A-Za-z0-9_]* are placeholders; `{{` and
 // `}}` give braces; any other brace stays as it is.  In a text of `shell` only {args} and

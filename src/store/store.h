@@ -89,7 +89,7 @@ struct Usage {
   Instant at = {};           // the zero of its times
   std::string minutes = {};  // job/usage_blob.h
 };
-/// Small facts: "boot_id", "next_job", …
+/// Small facts: "boot_id", …
 struct Meta {
   std::string key = {};
   std::string value = {};

@@ -81,7 +81,7 @@ class Client {
     while (connection_.wants_write()) connection_.flush();
   }
 
-  /// The next message, which must be a `Message`; others than those in `passed_over` fail the test.
+  /// The next message, which must be a `Message`: any other fails the test.
   template <typename Message>
   Message expect() {
     for (;;) {
