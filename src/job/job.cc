@@ -4,8 +4,8 @@
 //   queued ─ starting ─► starting ─ started ─► running ─ stopping ─► stopping
 //     ▲                      └───────────── ended ───┴───────────────────┘
 //     │                                       │
-//     ├── ended (again) ◄─────────────────────┼──► ended (hold): held
-//     └── requeued ◄── held, every end state  └──► ended (final): done, failed, timeout, …
+//     ├── ended (again) ◄─────────────────────┴──► ended (final): done, failed, timeout, …
+//     └── requeued ◄── held, every end state
 //   queued, held: held (from queued), cancelled, skipped; done, where the job was done already and
 //   a repeat of it is cancelled or skipped before it started.
 //   folded: from a job that was only submitted to what it had become; kept consistent here, because

@@ -3,10 +3,14 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cctype>
+#include <fstream>
 #include <limits>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
+#include <utility>
 
 #include "job/builders.h"
 #include "job/not_started.h"
@@ -97,6 +101,49 @@ Job done_job() {
   Job job = running_job();
   must_apply(job, ended(OutcomeClass::Ok, final_next(JobState::Done), ""), at(3));
   return job;
+}
+
+std::string edge(JobState before, JobState after) {
+  return fmt::format("{} --> {}", to_string(before), to_string(after));
+}
+
+/// The edges between states in docs/architecture.md.
+std::set<std::string> drawn_edges() {
+  std::ifstream page(PERGPU_TEST_DATA "/../../docs/architecture.md");
+  std::map<std::string, std::set<JobState>> nodes;
+  for (JobState state : kAllStates) nodes[std::string(to_string(state))] = {state};
+  std::set<std::string> edges;
+  for (std::string line; std::getline(page, line);) {
+    const std::size_t name = line.rfind(" as ");
+    const std::size_t arrow = line.find(" --> ");
+    if (line.starts_with("    state ") && name != std::string::npos) {
+      std::string word;
+      for (const char c : line.substr(0, name)) {
+        if (std::isalpha(static_cast<unsigned char>(c))) {
+          word += c;
+        } else if (const auto state = job_state_of(std::exchange(word, ""))) {
+          nodes[line.substr(name + 4)].insert(*state);
+        }
+      }
+    } else if (arrow != std::string::npos) {
+      const std::string to = line.substr(arrow + 5, line.find(": ", arrow) - arrow - 5);
+      for (JobState before : nodes[line.substr(4, arrow - 4)]) {
+        for (JobState after : nodes[to]) edges.insert(edge(before, after));
+      }
+    }
+  }
+  return edges;
+}
+
+TEST(Apply, TheDiagramOfTheDocsHasTheSameEdges) {
+  std::set<std::string> edges = {edge(JobState::Queued, JobState::Done),  // of a repeat
+                                 edge(JobState::Held, JobState::Done)};
+  for (const Row& row : diagram()) {
+    for (const auto& [before, after] : row.edges) {
+      if (before != after) edges.insert(edge(before, after));
+    }
+  }
+  EXPECT_EQ(drawn_edges(), edges);
 }
 
 TEST(Apply, RepeatThatNeverStartedLeavesTheJobDone) {
