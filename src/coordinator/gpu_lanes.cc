@@ -316,7 +316,6 @@ void GpuLanes::close(Lane& l, std::string state, std::string words) {
   answer(l, false);
   l.closed_at = parts_.clock->now().boot_ns;
   doubt_at(l, l.closed_at + (kLookAgain << std::min(l.closures++, kMostDoublings)));
-  parts_.changed();
 }
 
 void GpuLanes::doubt_at(Lane& l, std::int64_t boot_ns) {
@@ -329,7 +328,6 @@ void GpuLanes::doubt_at(Lane& l, std::int64_t boot_ns) {
     if (again->phase != Phase::Closed) return;
     again->phase = Phase::Doubtful;  // a job may try it this turn, else settle() asks for a look
     again->look = 0;
-    parts_.changed();
   });
 }
 
@@ -343,7 +341,6 @@ void GpuLanes::become_ready(Lane& l) {
     l.state = "leased";
     l.words = "is passed to another user, whose turn it is";
     answer(l, false);  // the job may have another GPU meanwhile
-    parts_.changed();
     return;
   }
   l.phase = Phase::Ready;
@@ -353,7 +350,6 @@ void GpuLanes::become_ready(Lane& l) {
   if (l.waiter) {
     std::exchange(l.waiter, {})(true);
   }
-  parts_.changed();
 }
 
 void GpuLanes::on_look(const GpuLook& look, std::int64_t number) {
@@ -428,7 +424,6 @@ void GpuLanes::judge_unleased(Lane& l, bool complete) {
   l.phase = Phase::Idle;
   l.after_job = false;
   l.closures = 0;
-  parts_.changed();
 }
 
 void GpuLanes::judge_lane(Lane& l, bool complete, const std::string& why) {

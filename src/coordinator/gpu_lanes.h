@@ -56,8 +56,7 @@ class GpuLanes {
     Timers* timers = nullptr;
     std::function<bool(const GpuProcess&)> ours;  // a process of a live attempt of ours
     std::function<std::optional<JobId>(const GpuProcess&)> job_of = {};  // whose, as far as known
-    std::function<void()> changed;  // capacity has changed: schedule again
-    std::string locks = {};         // folder of the leases; "": the one for all users
+    std::string locks = {};  // folder of the leases; "": the one for all users
   };
   explicit GpuLanes(Parts parts);
   ~GpuLanes();

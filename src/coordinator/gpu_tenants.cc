@@ -109,7 +109,7 @@ void GpuLanes::judge_joiners(Lane& l, std::int64_t number, bool is_valid, const 
     const bool may_join = l.apart.empty() && l.beside.empty();
     if (!may_join) {
       l.apart_until = parts_.clock->now().boot_ns + kTryAgain;
-      parts_.timers->at(l.apart_until, [this] { parts_.changed(); });
+      parts_.timers->at(l.apart_until, [] {});  // the turn then tries again
     }
     parts_.timers->at(0, [done = std::move(joiner.done), may_join] { done(may_join); });
   }

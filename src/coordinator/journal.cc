@@ -10,8 +10,7 @@
 
 namespace pergpu {
 
-Journal::Journal(World& world, Store& store, os::Clock& clock)
-    : world_(world), store_(store), clock_(clock) {}
+Journal::Journal(World& world, Store& store) : world_(world), store_(store) {}
 
 void Journal::record(Row row) {
   Result<void> taken = world_.absorb(row);
@@ -20,10 +19,6 @@ void Journal::record(Row row) {
     std::abort();
   }
   batch_.push_back(std::move(row));
-}
-
-void Journal::event(JobId job, JobEvent e) {
-  record(row::Event{.job = job, .event = std::move(e), .at = clock_.now()});
 }
 
 void Journal::then(std::function<void()> effect) { effects_.push_back(std::move(effect)); }

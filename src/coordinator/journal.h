@@ -17,19 +17,17 @@
 #include <vector>
 
 #include "coordinator/world.h"
-#include "os/clock.h"
 #include "store/store.h"
 
 namespace pergpu {
 
 class Journal {
  public:
-  Journal(World& world, Store& store, os::Clock& clock);
+  Journal(World& world, Store& store);
 
   /// REQUIRES: the row fits the world (a contradiction is a bug: the process ends, nothing of the
   /// turn is stored).
   void record(Row row);
-  void event(JobId job, JobEvent e);
   void then(std::function<void()> effect);
   void flush();
 
@@ -65,7 +63,6 @@ class Journal {
 
   World& world_;
   Store& store_;
-  os::Clock& clock_;
   Batch batch_;
   std::vector<std::function<void()>> effects_;
   std::vector<Turn> unsaved_;  // failed, in order

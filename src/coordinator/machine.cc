@@ -69,9 +69,11 @@ std::uint64_t total_memory() {
   return at == std::string::npos ? 0 : number(std::string_view(text).substr(at)).value_or(0) * 1024;
 }
 
-Machine read_with(std::vector<int> cores) {
+}  // namespace
+
+Machine read_machine() {
   Machine machine;
-  machine.cores = std::move(cores);
+  machine.cores = os::own_cores();
   if (machine.cores.empty()) machine.cores.push_back(0);
   if (std::optional<int> quota = quota_cores(); quota && *quota < machine.core_count()) {
     machine.cores.resize(static_cast<std::size_t>(*quota));
@@ -85,8 +87,6 @@ Machine read_with(std::vector<int> cores) {
   return machine;
 }
 
-}  // namespace
-
 CoreShare cores_within(const Machine& machine, const std::vector<int>& affinity) {
   if (affinity.empty()) return {machine.core_count(), machine.cores};
   CoreShare out;
@@ -96,8 +96,5 @@ CoreShare cores_within(const Machine& machine, const std::vector<int>& affinity)
                                 : static_cast<int>(out.cores.size());
   return out;
 }
-
-Machine read_machine() { return read_with(os::own_cores()); }
-Machine read_whole_machine() { return read_with(os::usable_cores()); }
 
 }  // namespace pergpu

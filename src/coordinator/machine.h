@@ -21,7 +21,5 @@ CoreShare cores_within(const Machine& machine, const std::vector<int>& affinity)
 
 /// Reads sched_getaffinity, the cgroup's cpu.max and memory.max (v2, or v1), /proc/meminfo.
 Machine read_machine();
-/// The same as a coordinator sees it that is started from here: with all cores that may be had.
-Machine read_whole_machine();
 
 }  // namespace pergpu

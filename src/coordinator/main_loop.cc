@@ -269,7 +269,7 @@ int coordinator_main(const CoordinatorOptions& options) {
                                          return task ? Result<void>() : world.check_whole();
                                        });
   if (!loaded) return complain(loaded.error());
-  Journal journal(world, **store, clock);
+  Journal journal(world, **store);
   std::optional<HomeWatch> home;  // a task's is its cluster's
   if (!task) {
     home.emplace(HomeWatch::Parts{.clock = &clock,
@@ -317,7 +317,6 @@ int coordinator_main(const CoordinatorOptions& options) {
                  .timers = &timers,
                  .ours = [&](const GpuProcess& p) { return coordinator->is_ours(p); },
                  .job_of = [&](const GpuProcess& p) { return coordinator->job_of(p); },
-                 .changed = [] {},
                  .locks = options.locks});
 
   const Machine machine = read_machine();

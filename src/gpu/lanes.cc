@@ -127,6 +127,4 @@ Result<std::vector<std::string>> select_gpus(const GpuLook& look, std::string_vi
 
 int default_cpu_budget(int cores, int lanes) { return std::max(1, cores / std::max(1, lanes)); }
 
-int cpu_lane_count(int cores, int gpu_budgets) { return std::max(1, cores - gpu_budgets); }
-
 }  // namespace pergpu::gpu

@@ -1,5 +1,5 @@
-// From a look at the devices to lanes: which GPUs a user may use, in which order, and how many CPU
-// lanes the machine has beside them.  Pure.
+// From a look at the devices to lanes: which GPUs a user may use, in which order, and which share
+// of the cores a job of each has.  Pure.
 #pragma once
 
 #include <cstdint>
@@ -38,8 +38,5 @@ Result<std::vector<std::string>> select_gpus(const GpuLook& look, std::string_vi
 
 /// The CPU budget of a job that declares none: max(1, floor(cores / lanes)).
 int default_cpu_budget(int cores, int lanes);
-/// CPU lanes of a machine whose live GPU jobs have `gpu_budgets` cores in all: one per core left,
-/// at least 1.
-int cpu_lane_count(int cores, int gpu_budgets);
 
 }  // namespace pergpu::gpu

@@ -278,6 +278,4 @@ void FrameStream::send(std::uint8_t type, std::string_view payload, const std::v
   impl_->state->send(type, payload, fds);
 }
 std::size_t FrameStream::pending() const { return impl_->state->out_bytes; }
-int FrameStream::fd() const { return impl_->state->fd.get(); }
-
 }  // namespace pergpu::os

@@ -93,7 +93,6 @@ class FrameStream {
   /// `fds` are borrowed for the call (duplicated when they cannot be sent at once).
   void send(std::uint8_t type, std::string_view payload, const std::vector<int>& fds = {});
   std::size_t pending() const;
-  int fd() const;
 
  private:
   FrameStream();

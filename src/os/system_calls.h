@@ -38,7 +38,6 @@ constexpr unsigned kCloseRangeCloexec = 4;
 constexpr unsigned kRenameNoReplace = 1;
 constexpr std::uint64_t kResolveNoSymlinks = 4;
 constexpr unsigned kMemfdCloexec = 1;
-constexpr unsigned kMemfdAllowSealing = 2;
 constexpr int kClonePidfd = 0x1000;
 constexpr std::uint64_t kCloneIntoCgroup = 0x200000000;
 

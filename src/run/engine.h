@@ -185,9 +185,6 @@ class Engine {
   virtual std::vector<std::int32_t> keeper_pids() const = 0;
   /// Of the attempt; 0: not known.
   virtual std::int32_t keeper_pid(AttemptId) const { return 0; }
-  /// Closes down: keepers without an attempt end; with one they wait for the next coordinator,
-  /// and start it themselves only if `revive`.
-  virtual void release(bool revive) = 0;
 };
 
 }  // namespace pergpu

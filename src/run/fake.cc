@@ -86,6 +86,4 @@ void FakeEngine::adopt(std::vector<ExpectedAttempt> expected) {
 
 std::vector<std::int32_t> FakeEngine::keeper_pids() const { return {}; }
 
-void FakeEngine::release(bool) { running_.clear(); }
-
 }  // namespace pergpu

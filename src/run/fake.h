@@ -34,7 +34,6 @@ class FakeEngine final : public Engine {
   void acknowledge(AttemptId id, std::string record_path, std::string final_record) override;
   void adopt(std::vector<ExpectedAttempt> expected) override;
   std::vector<std::int32_t> keeper_pids() const override;
-  void release(bool revive) override;
 
   /// What was asked of signal(), in order.  Pretended programs do not hear it.
   struct Signalled {

@@ -69,7 +69,9 @@ class LocalEngine final : public Engine {
   bool may_start() const override;
   std::vector<std::int32_t> keeper_pids() const override;
   std::int32_t keeper_pid(AttemptId id) const override;
-  void release(bool revive) override;
+  /// Closes down: keepers without an attempt end; with one they wait for the next coordinator,
+  /// and start it themselves only if `revive`.
+  void release(bool revive);
 
   /// Keepers whose files are not all in this folder make them again there; new ones get theirs
   /// there.

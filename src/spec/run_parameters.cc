@@ -45,10 +45,4 @@ std::vector<std::pair<std::string, std::string>> param_env(const RunParameters& 
   return out;
 }
 
-Result<std::vector<std::pair<std::string, std::string>>> param_env(const RunSpec& run) {
-  Result<RunParameters> parameters = RunParameters::parse(run);
-  if (!parameters) return std::move(parameters).error();
-  return param_env(*parameters);
-}
-
 }  // namespace pergpu

@@ -31,7 +31,6 @@ class RunParameters {
 
 /// ("PERGPU_PARAM_LR", "1e-4") for each parameter; the names are upper case.
 std::vector<std::pair<std::string, std::string>> param_env(const RunParameters& parameters);
-Result<std::vector<std::pair<std::string, std::string>>> param_env(const RunSpec& run);
 
 /// "lr" -> "PERGPU_PARAM_LR".
 std::string param_env_name(std::string_view parameter);

@@ -21,7 +21,6 @@ class SourceText {
   const std::string& text() const { return text_; }
   /// Without its newline; empty when there is no such line.
   std::string_view line(std::uint32_t number) const;
-  std::uint32_t line_count() const { return static_cast<std::uint32_t>(starts_.size()); }
 
   struct Position {
     std::uint32_t line = 1;

@@ -62,8 +62,6 @@ void Statement::bind_blob(int index, std::span<const std::uint8_t> bytes) {
   sqlite3_bind_blob64(statement_.get(), index, bytes.data(), bytes.size(), SQLITE_STATIC);
 }
 
-void Statement::bind_null(int index) { sqlite3_bind_null(statement_.get(), index); }
-
 Result<bool> Statement::step() {
   const int code = sqlite3_step(statement_.get());
   if (code == SQLITE_ROW) return true;

@@ -25,7 +25,6 @@ class Statement {
   void bind(int index, std::int64_t value);
   void bind(int index, std::string_view text);
   void bind_blob(int index, std::span<const std::uint8_t> bytes);
-  void bind_null(int index);
 
   /// True: a row can be read.  False: done; the statement was reset.
   Result<bool> step();

@@ -16,13 +16,12 @@ struct GpuLanesTest : ::testing::Test {
     shown.look.gpus = {gpu_reading(0), gpu_reading(1)};
     Result<std::unique_ptr<os::Loop>> made = os::Loop::create();
     loop = std::move(*made);
-    lanes =
-        std::make_unique<GpuLanes>(GpuLanes::Parts{.inventory = &inventory,
-                                                   .loop = loop.get(),
-                                                   .clock = &clock,
-                                                   .timers = &timers,
-                                                   .ours = [](const GpuProcess&) { return false; },
-                                                   .changed = [] {}});
+    lanes = std::make_unique<GpuLanes>(
+        GpuLanes::Parts{.inventory = &inventory,
+                        .loop = loop.get(),
+                        .clock = &clock,
+                        .timers = &timers,
+                        .ours = [](const GpuProcess&) { return false; }});
   }
 
   void turn() {

@@ -193,7 +193,6 @@ class SimLocal final : public Engine {
   void adopt(std::vector<ExpectedAttempt>) override {}
   bool may_start() const override { return knows_the_past; }
   std::vector<std::int32_t> keeper_pids() const override { return {}; }
-  void release(bool) override {}
   bool knows_the_past = true;
   std::vector<AttemptId> acknowledged;
 };
@@ -212,7 +211,7 @@ class Simulation {
     timers = std::make_unique<Timers>(t);
     EXPECT_TRUE(store.load([&](const Row& row) { return world.absorb(row); },
                            [&] { return world.check_whole(); }));
-    journal = std::make_unique<Journal>(world, store, clock);
+    journal = std::make_unique<Journal>(world, store);
     engine = std::make_unique<FakeEngine>(
         clock,
         [this](std::int64_t at, std::function<void()> f) { sim_timers.add(at, std::move(f)); },
@@ -222,8 +221,7 @@ class Simulation {
         .loop = loop.get(),
         .clock = &clock,
         .timers = timers.get(),
-        .ours = [this](const GpuProcess& process) { return core && core->is_ours(process); },
-        .changed = [] {}});
+        .ours = [this](const GpuProcess& process) { return core && core->is_ours(process); }});
     if (shown != nullptr && shown->busy_percent) {
       telemetry = std::make_unique<Telemetry>(Telemetry::Parts{.inventory = &inventory,
                                                                .clock = &clock,

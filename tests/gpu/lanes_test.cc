@@ -131,13 +131,6 @@ TEST(SelectGpus, SaysSoWhenThereIsNone) {
             "CUDA_VISIBLE_DEVICES: there is no GPU 0; this machine has no GPU that pergpu can see");
 }
 
-TEST(CpuLanes, AreTheCoresThatGpuJobsLeaveAtLeastOne) {
-  EXPECT_EQ(cpu_lane_count(64, 0), 64);
-  EXPECT_EQ(cpu_lane_count(64, 8 * 6), 16);
-  EXPECT_EQ(cpu_lane_count(64, 64), 1);
-  EXPECT_EQ(cpu_lane_count(2, 100), 1);
-}
-
 TEST(CpuBudget, IsTheEqualShareAtLeastOne) {
   EXPECT_EQ(default_cpu_budget(64, 8), 8);
   EXPECT_EQ(default_cpu_budget(2, 8), 1);

@@ -148,7 +148,7 @@ Life::Life(Surroundings& around, std::shared_ptr<const World> before)
     : world(std::make_shared<World>()),
       store(around.disk, *world, around.agenda, around.dice, around.faults,
             [this](const row::Event& row) { check_intent(row); }),
-      journal_(*world, store, around.clock),
+      journal_(*world, store),
       around_(around),
       timers_{.at =
                   [&around](std::int64_t at, std::function<void()> what) {
@@ -165,8 +165,7 @@ Life::Life(Surroundings& around, std::shared_ptr<const World> before)
              .loop = &around.loop,
              .clock = &around.clock,
              .timers = &timers_,
-             .ours = [](const GpuProcess& process) { return process.uid == 1000u; },
-             .changed = [] {}}) {
+             .ours = [](const GpuProcess& process) { return process.uid == 1000u; }}) {
   const Result<void> loaded = store.load([&](const Row& row) { return world->absorb(row); },
                                          [&] { return world->check_whole(); });
   if (!loaded) throw Violation("the store contradicts itself: " + loaded.error().message);

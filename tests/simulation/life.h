@@ -45,7 +45,6 @@ class MachineEngine final : public Engine {
   void acknowledge(AttemptId id, std::string record_path, std::string final_record) override;
   void adopt(std::vector<ExpectedAttempt> expected) override;
   std::vector<std::int32_t> keeper_pids() const override { return {}; }
-  void release(bool /*revive*/) override {}
 
  private:
   void check_limits(AttemptId id) const;
