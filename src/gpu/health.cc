@@ -121,20 +121,6 @@ constexpr XidEntry kXids[] = {
 
 }  // namespace
 
-std::string_view to_string(XidKind kind) {
-  switch (kind) {
-    case XidKind::Ignore:
-      return "ignore";
-    case XidKind::Application:
-      return "application";
-    case XidKind::Driver:
-      return "driver";
-    case XidKind::Hardware:
-      return "hardware";
-  }
-  return "ignore";
-}
-
 std::string_view to_string(Lift lift) {
   switch (lift) {
     case Lift::Reset:

@@ -14,7 +14,6 @@ namespace pergpu::gpu {
 
 /// Whose fault an Xid is, or that nothing follows from it.
 enum class XidKind : std::uint8_t { Ignore, Application, Driver, Hardware };
-std::string_view to_string(XidKind kind);
 
 /// What makes a GPU usable again; a reboot includes a reset.
 enum class Lift : std::uint8_t { Reset, Reboot };

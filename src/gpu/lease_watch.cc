@@ -226,8 +226,6 @@ void LeaseWatch::stop(const std::string& uuid) {
   if (const auto entry = impl_->waits.find(uuid); entry != impl_->waits.end()) impl_->drop(entry);
 }
 
-bool LeaseWatch::waits_for(const std::string& uuid) const { return impl_->waits.count(uuid) > 0; }
-
 std::vector<std::string> LeaseWatch::waiting() const {
   std::vector<std::string> uuids;
   for (const auto& [uuid, wait] : impl_->waits) uuids.push_back(uuid);

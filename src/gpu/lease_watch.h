@@ -45,7 +45,6 @@ class LeaseWatch {
   void wait_for(const std::string& uuid, Manner manner = Manner::AtOnce);
   /// No callback after this.
   void stop(const std::string& uuid);
-  bool waits_for(const std::string& uuid) const;
   std::vector<std::string> waiting() const;
 
  private:

@@ -17,28 +17,6 @@ constexpr std::int64_t kLastSoonNs = 50'000'000;
 
 }  // namespace
 
-const char* name_of(Outcome outcome) {
-  switch (outcome) {
-    case Outcome::Ready:
-      return "ready";
-    case Outcome::TimedOut:
-      return "timed out";
-    case Outcome::Interrupted:
-      return "interrupted";
-    case Outcome::Ended:
-      return "ended";
-    case Outcome::PeerDied:
-      return "peer died";
-    case Outcome::PeerLeft:
-      return "peer left";
-    case Outcome::Corrupt:
-      return "corrupt";
-    case Outcome::Stale:
-      return "stale";
-  }
-  return "";
-}
-
 bool Endpoint::is_ours() const {
   return hold_.is_mine() && place_.owner.load(std::memory_order_relaxed) == mine_.pack();
 }

@@ -115,19 +115,6 @@ Result<PipeEnds> PipeEnds::create(const ChannelOptions& options) {
   return ends;
 }
 
-Result<PipeEnds> PipeEnds::duplicate() const {
-  PipeEnds copy;
-  for (auto [from, to] : {std::pair{&segment, &copy.segment},
-                          {&ready_read, &copy.ready_read},
-                          {&ready_write, &copy.ready_write},
-                          {&free_read, &copy.free_read},
-                          {&free_write, &copy.free_write}}) {
-    to->reset(::fcntl(from->get(), F_DUPFD_CLOEXEC, 0));
-    if (!*to) return os_error("duplicate the descriptors of a channel");
-  }
-  return copy;
-}
-
 // ---- both sides ----
 
 Result<void> PipeEnd::open(const os::UniqueFd& segment) {

@@ -36,7 +36,6 @@ struct PipeEnds {
   /// this user has so many pipes that the kernel gives small ones, which do not take as many
   /// tokens.
   static Result<PipeEnds> create(const ChannelOptions& options);
-  Result<PipeEnds> duplicate() const;
 };
 
 /// What both sides have: the memory, and a pipe to read numbers from and one to write them to.

@@ -19,7 +19,6 @@ enum class Outcome {
   Corrupt,      // shared memory holds what cannot be; this end is of no use any more
   Stale,        // this end is another process's now, was detached, or came here by fork()
 };
-const char* name_of(Outcome outcome);
 
 /// A slot to be filled.
 struct Slot {

@@ -67,9 +67,4 @@ void sort_diagnostics(std::vector<Diagnostic>& all) {
             all.end());
 }
 
-bool has_errors(const std::vector<Diagnostic>& all) {
-  return std::any_of(all.begin(), all.end(),
-                     [](const Diagnostic& d) { return d.severity == Diagnostic::Severity::Error; });
-}
-
 }  // namespace pergpu

@@ -17,6 +17,5 @@ std::string to_text(const Diagnostic& d);
 std::string to_text(const std::vector<Diagnostic>& all);
 /// Sorted by file and position, each once.
 void sort_diagnostics(std::vector<Diagnostic>& all);
-bool has_errors(const std::vector<Diagnostic>& all);
 
 }  // namespace pergpu

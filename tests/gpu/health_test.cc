@@ -13,6 +13,20 @@
 namespace pergpu::gpu {
 namespace {
 
+std::string_view to_string(XidKind kind) {
+  switch (kind) {
+    case XidKind::Ignore:
+      return "ignore";
+    case XidKind::Application:
+      return "application";
+    case XidKind::Driver:
+      return "driver";
+    case XidKind::Hardware:
+      return "hardware";
+  }
+  return "ignore";
+}
+
 /// "8, 11, 39–41" -> 8 11 39 40 41.
 std::vector<std::int64_t> numbers_in(std::string text) {
   for (std::size_t dash; (dash = text.find("–")) != std::string::npos;) text.replace(dash, 3, "-");

@@ -24,6 +24,10 @@ using std::chrono::milliseconds;
 
 const std::string kUuid = "GPU-watched";
 
+bool waits_for(const LeaseWatch& watch, const std::string& uuid) {
+  return std::ranges::count(watch.waiting(), uuid) > 0;
+}
+
 class LeaseWatchTest : public testing::Test {
  protected:
   LeaseWatchTest() {
@@ -63,9 +67,9 @@ class LeaseWatchTest : public testing::Test {
 TEST_F(LeaseWatchTest, FreeLeaseComesButNotInsideTheCall) {
   watch_->wait_for(kUuid);
   EXPECT_TRUE(got_.empty());
-  EXPECT_TRUE(watch_->waits_for(kUuid));
+  EXPECT_TRUE(waits_for(*watch_, kUuid));
   loop_.run_until([&] { return !got_.empty(); });
-  EXPECT_FALSE(watch_->waits_for(kUuid));
+  EXPECT_FALSE(waits_for(*watch_, kUuid));
   EXPECT_FALSE(folder_->take(kUuid)) << "we hold it";
 }
 
@@ -159,7 +163,7 @@ TEST_F(LeaseWatchTest, FileThatIsNotInOrderIsReported) {
   ASSERT_EQ(::mkdir((folder_->path() + "/" + kUuid).c_str(), 0755), 0);
   watch_->wait_for(kUuid);
   loop_.run_until([&] { return !failed_.empty(); });
-  EXPECT_FALSE(watch_->waits_for(kUuid));
+  EXPECT_FALSE(waits_for(*watch_, kUuid));
 }
 
 TEST_F(LeaseWatchTest, AfterYieldLetsAWaiterGoFirst) {
@@ -167,7 +171,7 @@ TEST_F(LeaseWatchTest, AfterYieldLetsAWaiterGoFirst) {
   Result<Lease> held = folder_->take(kUuid);
   ASSERT_TRUE(held);
   std::vector<std::string> order;
-  then_ = [&](const std::string&) { order.push_back(other->waits_for(kUuid) ? "us" : "other"); };
+  then_ = [&](const std::string&) { order.push_back(waits_for(*other, kUuid) ? "us" : "other"); };
   other->wait_for(kUuid);
   settle();
   ASSERT_TRUE(folder_->contended(kUuid));

@@ -17,6 +17,7 @@
 #include <string>
 #include <thread>
 
+#include "share/outcome_name.h"
 #include "share/traced.h"
 
 namespace pergpu::share {

@@ -8,6 +8,7 @@
 #include <deque>
 #include <functional>
 
+#include "share/outcome_name.h"
 #include "share/rig.h"
 
 namespace pergpu::share {
@@ -19,10 +20,23 @@ PipeEnds make_ends(std::uint32_t slots) {
   return std::move(*ends);
 }
 
+PipeEnds duplicate(const PipeEnds& ends) {
+  PipeEnds copy;
+  for (auto [from, to] : {std::pair{&ends.segment, &copy.segment},
+                          {&ends.ready_read, &copy.ready_read},
+                          {&ends.ready_write, &copy.ready_write},
+                          {&ends.free_read, &copy.free_read},
+                          {&ends.free_write, &copy.free_write}}) {
+    to->reset(::fcntl(from->get(), F_DUPFD_CLOEXEC, 0));
+    EXPECT_TRUE(*to);
+  }
+  return copy;
+}
+
 struct Pair {
   explicit Pair(std::uint32_t slots) {
     PipeEnds ends = make_ends(slots);
-    producer = std::make_unique<PipeProducer>(*PipeProducer::attach(*ends.duplicate()));
+    producer = std::make_unique<PipeProducer>(*PipeProducer::attach(duplicate(ends)));
     consumer = std::make_unique<PipeConsumer>(*PipeConsumer::attach(std::move(ends)));
   }
   std::unique_ptr<PipeProducer> producer;
