@@ -24,6 +24,7 @@
 #include "os/loop.h"
 #include "os/mounts.h"
 #include "os/paths.h"
+#include "os/test_hooks.h"
 #include "run/environment.h"
 #include "version.h"
 
@@ -38,7 +39,10 @@ constexpr milliseconds kDoctorAnswer{5'000};
 constexpr milliseconds kAnswerOfGpus{20'000};  // the first look of a coordinator takes up to 15 s
 
 /// For tests: where files of the machine lie instead.
-std::string root() { return os::environment_variable("PERGPU_ROOT"); }
+std::string root() {
+  const char* folder = os::test_hook::kRoot.value();
+  return folder != nullptr ? folder : "";
+}
 
 /// Without the newline at its end; "" when it cannot be read.
 std::string small_file(const std::string& path) {

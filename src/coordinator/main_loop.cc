@@ -38,6 +38,7 @@
 #include "os/process_attributes.h"
 #include "os/socket.h"
 #include "os/socket_folder.h"
+#include "os/test_hooks.h"
 #include "run/errands.h"
 #include "run/fake.h"
 #include "run/local.h"
@@ -131,9 +132,9 @@ void watch_child(os::Loop& loop, const std::shared_ptr<os::Spawned>& child,
   });
 }
 
-/// For tests: PERGPU_TURN_LIMIT_MS makes the coordinator complain of itself in its log.
+/// For tests: makes the coordinator complain of itself in its log.
 Result<void> watch_turns(os::Loop& loop) {
-  const char* limit = std::getenv("PERGPU_TURN_LIMIT_MS");
+  const char* limit = os::test_hook::kTurnLimit.value();
   if (limit == nullptr) return {};
   return loop.watch_turns(std::atoll(limit) * kMillisecond, [](std::int64_t ns) {
     std::fprintf(stderr, "pergpu: bug: a turn of the loop took %lld ms\n",
@@ -141,10 +142,9 @@ Result<void> watch_turns(os::Loop& loop) {
   });
 }
 
-/// For tests: with PERGPU_FOLD_FROM the store folds as soon as so many events lie there, beside its
-/// commits.
+/// For tests: the store folds as soon as so many events lie there, beside its commits.
 Folding folding() {
-  const char* from = std::getenv("PERGPU_FOLD_FROM");
+  const char* from = os::test_hook::kFoldFrom.value();
   if (from == nullptr) return {};
   const std::int64_t begin = std::max<std::int64_t>(std::atoll(from), 2);
   return {.begin = begin, .keep = begin / 2, .always = begin, .slice = begin / 2};

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <map>
 #include <optional>
 #include <set>
@@ -29,6 +28,7 @@
 #include "os/paths.h"
 #include "os/socket.h"
 #include "os/spawn.h"
+#include "os/test_hooks.h"
 
 namespace pergpu::gpu {
 
@@ -67,7 +67,7 @@ std::string seconds_in_words(milliseconds time) {
 }
 
 std::vector<std::string> probe_argv() {
-  const char* chosen = std::getenv("PERGPU_PROBE");
+  const char* chosen = os::test_hook::kProbe.value();
   if (chosen != nullptr && *chosen != '\0') return {chosen, "probe"};
   const Result<std::string> own = os::own_executable();
   return {own ? *own : "/proc/self/exe", "probe"};

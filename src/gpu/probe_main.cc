@@ -24,7 +24,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdlib>
 #include <optional>
 #include <string>
 #include <utility>
@@ -35,6 +34,7 @@
 #include "gpu/nvml.h"
 #include "gpu/probe_wire.h"
 #include "os/clock.h"
+#include "os/test_hooks.h"
 #include "os/tree_usage.h"
 
 namespace pergpu::gpu {
@@ -82,8 +82,8 @@ std::optional<std::string> read_line(int fd, std::string& buffer, bool stay) {
   }
 }
 
-std::string folder_from(const char* variable, const char* usual) {
-  const char* chosen = std::getenv(variable);
+std::string folder_from(const os::TestHook& hook, const char* usual) {
+  const char* chosen = hook.value();
   return chosen != nullptr && *chosen != '\0' ? chosen : usual;
 }
 
@@ -93,8 +93,10 @@ class Looker {
  public:
   explicit Looker(int out_fd)
       : out_fd_(out_fd),
-        devices_(folder_from("PERGPU_SYS", "/sys"), folder_from("PERGPU_DEV", "/dev")),
-        amd_(folder_from("PERGPU_SYS", "/sys"), folder_from("PERGPU_PROC", "/proc")) {}
+        devices_(folder_from(os::test_hook::kSys, "/sys"),
+                 folder_from(os::test_hook::kDev, "/dev")),
+        amd_(folder_from(os::test_hook::kSys, "/sys"), folder_from(os::test_hook::kProc, "/proc")) {
+  }
   ~Looker() { close(); }
   Looker(const Looker&) = delete;
   Looker& operator=(const Looker&) = delete;

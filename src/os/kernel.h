@@ -34,7 +34,4 @@ struct KernelCallFacts {
 KernelCallFacts facts_of(KernelCall call);
 std::vector<KernelCall> missing_kernel_calls();
 
-/// For tests: as if the call were missing, or (false) as it is.
-void pretend_missing(KernelCall call, bool missing);
-
 }  // namespace pergpu::os

@@ -11,6 +11,7 @@
 #include "number.h"
 #include "os/dir_stream.h"
 #include "os/fd.h"
+#include "os/test_hooks.h"
 
 namespace pergpu::os {
 namespace {
@@ -184,7 +185,7 @@ pid_t tracer_of(pid_t pid) {
 
 std::optional<std::int64_t> machine_oom_kills() {
   constexpr std::string_view kName = "\noom_kill ";
-  const char* elsewhere = std::getenv("PERGPU_VMSTAT");
+  const char* elsewhere = test_hook::kVmstat.value();
   const std::string text = slurp(elsewhere != nullptr ? elsewhere : "/proc/vmstat", 1u << 16);
   const std::size_t at = text.find(kName);
   if (at == std::string::npos) return std::nullopt;

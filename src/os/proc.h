@@ -81,7 +81,7 @@ std::optional<DiskBytes> disk_bytes(pid_t pid);
 std::uint64_t newest_pid();
 
 /// How many processes of the whole machine the kernel has killed for want of memory since it was
-/// started; nullopt: it does not tell.  $PERGPU_VMSTAT: a file to read instead (for tests).
+/// started; nullopt: it does not tell.
 std::optional<std::int64_t> machine_oom_kills();
 
 /// Children of all threads of `pid`.  Complete for processes that are stopped or are the caller.

@@ -19,6 +19,7 @@
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/proc.h"
+#include "os/test_hooks.h"
 #include "run/run_program.h"
 
 namespace pergpu {
@@ -100,7 +101,7 @@ std::string mps_folder(const std::string& root, const std::string& gpu) {
 }
 
 std::string find_mps_control() {
-  if (const char* given = std::getenv("PERGPU_MPS_CONTROL")) return given;
+  if (const char* given = os::test_hook::kMpsControl.value()) return given;
   const char* path = std::getenv("PATH");
   return find_executable(kProgram, {std::string("PATH=") + (path == nullptr ? "" : path)});
 }

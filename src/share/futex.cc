@@ -56,8 +56,6 @@ Woken sleep_until(std::int64_t deadline_ns) {
 
 bool watches_many() { return os::kernel_has(os::KernelCall::FutexWaitv); }
 
-void pretend_old_kernel(bool old) { os::pretend_missing(os::KernelCall::FutexWaitv, old); }
-
 Woken wait_any(std::span<const Watched> words, std::int64_t deadline_ns) {
   if (words.size() == 1) return wait(*words[0].word, words[0].value, deadline_ns);
   if (!watches_many()) {

@@ -46,7 +46,5 @@ void wake(const Word& word, int waiters = INT_MAX);
 
 /// Whether wait_any() watches all the words.
 bool watches_many();
-/// For tests: from now on as on a kernel that cannot.
-void pretend_old_kernel(bool old);
 
 }  // namespace pergpu::share

@@ -2,11 +2,11 @@
 // a processor and called where it is one.
 #include "share/half.h"
 
-#include <atomic>
 #include <bit>
 #include <cstdint>
 #include <cstring>
 
+#include "os/test_hooks.h"
 #include "share/transform.h"
 
 #ifdef __x86_64__
@@ -16,8 +16,6 @@
 
 namespace pergpu::share {
 namespace {
-
-std::atomic<bool> pretends_none{false};
 
 /// All bits at once and no branch, so that a compiler does several numbers in one instruction.
 float number_of(std::uint16_t half) {
@@ -57,7 +55,7 @@ bool asked_processor() {
 
 bool has_instructions() {
   static const bool has = asked_processor();
-  return has && !pretends_none.load(std::memory_order_relaxed);
+  return has && !os::test_hook::no_half_instructions.load(std::memory_order_relaxed);
 }
 
 /// How many it has done: a multiple of eight.
@@ -104,7 +102,5 @@ void divide_to_halves(const float* from, float divisor, std::size_t count, std::
   std::size_t done = has_instructions() ? divide_by_eight(from, divisor, count, into) : 0;
   divide_by_bits(from + done, divisor, count - done, into + 2 * done);
 }
-
-void pretend_no_half_instructions(bool none) { pretends_none = none; }
 
 }  // namespace pergpu::share

@@ -12,7 +12,4 @@ void add_halves(const std::byte* from, float weight, std::size_t count, float* s
 /// into[i] = from[i] / divisor, rounded to nearest, ties to even.  `into` need not be aligned.
 void divide_to_halves(const float* from, float divisor, std::size_t count, std::byte* into);
 
-/// For tests: from now on as on a processor that has no such instructions.
-void pretend_no_half_instructions(bool none);
-
 }  // namespace pergpu::share

@@ -6,10 +6,11 @@
 #include <link.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <string>
 #include <utility>
 #include <vector>
+
+#include "os/test_hooks.h"
 
 namespace pergpu::share {
 namespace {
@@ -38,7 +39,7 @@ std::vector<std::string> loaded() {
 }
 
 std::vector<std::string> candidates() {
-  const char* chosen = std::getenv("PERGPU_CUDART");
+  const char* chosen = os::test_hook::kCudart.value();
   if (chosen != nullptr && *chosen != '\0') return {chosen};
   std::vector<std::string> names = loaded();
   for (const char* name : {"libcudart.so.13", "libcudart.so.12", "libcudart.so.11.0",

@@ -9,6 +9,7 @@
 
 #include "fixture.h"
 #include "os/kernel.h"
+#include "os/test_hooks.h"
 
 namespace pergpu::os {
 namespace {

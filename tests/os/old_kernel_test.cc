@@ -17,6 +17,7 @@
 #include "os/proc.h"
 #include "os/process_tree.h"
 #include "os/spawn.h"
+#include "os/test_hooks.h"
 
 namespace pergpu::os {
 namespace {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "os/kernel.h"
+#include "os/test_hooks.h"
 
 namespace pergpu::os {
 namespace {

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "os/fd.h"
+#include "os/test_hooks.h"
 #include "share/half.h"
 #include "share/transform.h"
 
@@ -86,9 +87,9 @@ void check_each_short_float() {
 
 TEST(Average, OfOneFileIsThatFileForEachHalfAndEachBfloat) {
   check_each_short_float();
-  pretend_no_half_instructions(true);
+  os::pretend_no_half_instructions(true);
   check_each_short_float();
-  pretend_no_half_instructions(false);
+  os::pretend_no_half_instructions(false);
 }
 
 TEST(Average, OfHalvesIsTheSameWithoutInstructionsForThem) {
@@ -99,9 +100,9 @@ TEST(Average, OfHalvesIsTheSameWithoutInstructionsForThem) {
       half = static_cast<std::uint16_t>(random() & 0xFBFFu);  // finite
   }
   std::vector<std::uint16_t> with = mean_of<std::uint16_t>(Real::Float16, from, {1, 0.3, 7});
-  pretend_no_half_instructions(true);
+  os::pretend_no_half_instructions(true);
   std::vector<std::uint16_t> without = mean_of<std::uint16_t>(Real::Float16, from, {1, 0.3, 7});
-  pretend_no_half_instructions(false);
+  os::pretend_no_half_instructions(false);
   EXPECT_EQ(with, without);
 }
 

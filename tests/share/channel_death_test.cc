@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "os/test_hooks.h"
 #include "share/rig.h"
 
 namespace pergpu::share {
@@ -319,7 +320,7 @@ TEST(ChannelDeath, WhoIsInsideTheGateAndDiesLocksNobodyOut) {
 }
 
 TEST(ChannelDeath, AnOldKernelTellsToo) {
-  pretend_old_kernel(true);
+  os::pretend_missing(os::KernelCall::FutexWaitv, true);
   Channel channel = make_channel({});
   Shared shared;
   auto consumer = consumer_of(channel);
@@ -327,7 +328,7 @@ TEST(ChannelDeath, AnOldKernelTellsToo) {
   ASSERT_TRUE(reaches(shared[0], 1));
   EXPECT_EQ(consumer->take(soon()).outcome, Outcome::Ready);
   killed_and_told(producer, [&] { return consumer->take(soon()).outcome == Outcome::PeerDied; });
-  pretend_old_kernel(false);
+  os::pretend_missing(os::KernelCall::FutexWaitv, false);
 }
 
 }  // namespace

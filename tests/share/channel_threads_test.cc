@@ -2,6 +2,7 @@
 // does to the other.  It knows nothing of two processes, nor of two mappings of one page.
 #include <thread>
 
+#include "os/test_hooks.h"
 #include "share/rig.h"
 
 namespace pergpu::share {
@@ -111,7 +112,7 @@ TEST(ChannelThreads, ConsumersThatComeAndGoLoseNothing) {
 }
 
 TEST(ChannelThreads, AsOnAKernelThatWatchesOneWord) {
-  pretend_old_kernel(true);
+  os::pretend_missing(os::KernelCall::FutexWaitv, true);
   Channel channel = make_channel({.producers = 2, .consumers = 1, .slots_per_lane = 2});
   Counts counts;
   std::vector<std::jthread> threads;
@@ -119,7 +120,7 @@ TEST(ChannelThreads, AsOnAKernelThatWatchesOneWord) {
   threads.emplace_back([&] { produce(channel, 501, 500, counts); });
   consume(channel, ~0U, counts);
   threads.clear();
-  pretend_old_kernel(false);
+  os::pretend_missing(os::KernelCall::FutexWaitv, false);
   EXPECT_EQ(counts.items, 1000U);
   EXPECT_EQ(counts.sum, 500500U);
   EXPECT_EQ(counts.bad, 0U);

@@ -6,6 +6,7 @@
 #include <array>
 #include <thread>
 
+#include "os/test_hooks.h"
 #include "share/rig.h"
 
 namespace pergpu::share {
@@ -13,8 +14,8 @@ namespace {
 
 class Futex : public ::testing::TestWithParam<bool> {
  protected:
-  void SetUp() override { pretend_old_kernel(GetParam()); }
-  void TearDown() override { pretend_old_kernel(false); }
+  void SetUp() override { os::pretend_missing(os::KernelCall::FutexWaitv, GetParam()); }
+  void TearDown() override { os::pretend_missing(os::KernelCall::FutexWaitv, false); }
 
   /// Waits on, as callers do, until something has happened.
   static Woken wait_for_change(std::span<const Watched> words, std::int64_t deadline) {
@@ -77,9 +78,9 @@ TEST_P(Futex, ASignalIsTold) {
 }
 
 TEST(FutexProbe, AnOldKernelIsKnown) {
-  pretend_old_kernel(true);
+  os::pretend_missing(os::KernelCall::FutexWaitv, true);
   EXPECT_FALSE(watches_many());
-  pretend_old_kernel(false);
+  os::pretend_missing(os::KernelCall::FutexWaitv, false);
 }
 
 }  // namespace
