@@ -24,7 +24,7 @@ namespace test_hook {
 // clang-format off
 constexpr TestHook kCudart     {"PERGPU_CUDART",        "the CUDA runtime",                       "share/pinning.cc"};
 constexpr TestHook kDev        {"PERGPU_DEV",           "/dev, for GPUs",                         "gpu/probe_main.cc"};
-constexpr TestHook kFoldFrom   {"PERGPU_FOLD_FROM",     "fold the store from so many events on",  "coordinator/main_loop.cc"};
+constexpr TestHook kFoldFrom   {"PERGPU_FOLD_FROM",     "events from which the store is folded",  "coordinator/main_loop.cc"};
 constexpr TestHook kMpsControl {"PERGPU_MPS_CONTROL",   "MPS's program; empty: there is none",    "run/mps_control.cc"};
 constexpr TestHook kProbe      {"PERGPU_PROBE",         "the program that looks at GPUs",         "gpu/probe_inventory.cc"};
 constexpr TestHook kProc       {"PERGPU_PROC",          "/proc, for AMD GPUs",                    "gpu/probe_main.cc"};
