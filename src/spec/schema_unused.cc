@@ -1,6 +1,6 @@
 // Runs that differ only in a parameter that no program is given do the same work, under names that
-// say otherwise.  What a program reads by itself cannot be known: a file of the command that has
-// the name pergpu in it is taken to read everything.
+// say otherwise.  What a program reads by itself cannot be known: a file of the command that names
+// pergpu, or a variable of it that may hold parameters, is taken to read everything.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,15 +18,37 @@ namespace {
 constexpr std::string_view kRepeat = "repeat";
 constexpr std::size_t kMostProgramBytes = std::size_t{4} << 20;
 
+/// Variables of a job that hold no parameter: a program that reads only these has none from us.
+constexpr std::string_view kWithoutParameters[] = {"ATTEMPT", "GPU_SHARE", "HOME",     "JOB",
+                                                   "METRICS", "NOTIFY",    "NUM_GPUS", "OUT",
+                                                   "SHARE",   "SIGNAL",    "STEP",     "SWEEP"};
+
+/// Whether a variable that may hold parameters is named: PERGPU_PARAM_LR, PERGPU_CONFIG, or only
+/// the prefix, as in `startswith("PERGPU_")`.
+bool names_parameter_variable(std::string_view text) {
+  constexpr std::string_view kPrefix = "PERGPU_";
+  for (std::size_t at = text.find(kPrefix); at != std::string_view::npos;
+       at = text.find(kPrefix, at)) {
+    at += kPrefix.size();
+    const std::string_view rest = text.substr(at);
+    if (std::none_of(std::begin(kWithoutParameters), std::end(kWithoutParameters),
+                     [&](std::string_view name) { return rest.starts_with(name); })) {
+      return true;
+    }
+  }
+  return false;
+}
+
 /// By the environment, by config.json or by the package.
-bool names_pergpu(std::string_view text) {
-  return contains(text, "PERGPU_") || contains(text, "pergpu") || contains(text, "config.json");
+bool may_read_parameters(std::string_view text) {
+  return names_parameter_variable(text) || contains(text, "pergpu") ||
+         contains(text, "config.json");
 }
 
 /// The same of a word of a command, whose path may have such a folder.
 bool is_word_of_pergpu(std::string_view word) {
-  return contains(word, "PERGPU_") || contains(word, "config.json") || word.starts_with("pergpu") ||
-         word.ends_with("/pergpu");
+  return names_parameter_variable(word) || contains(word, "config.json") ||
+         word.starts_with("pergpu") || word.ends_with("/pergpu");
 }
 
 /// What may be the name of a file in a shell text.
@@ -116,7 +138,7 @@ class Use {
     const std::string folder =
         step.spec.cwd.empty() ? draft_.folder : in(draft_.folder, step.spec.cwd);
     const Result<std::string> text = read_text_file(in(folder, word), kMostProgramBytes);
-    return text && names_pergpu(*text);
+    return text && may_read_parameters(*text);
   }
 
   const Draft& draft_;

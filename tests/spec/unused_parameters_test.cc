@@ -67,7 +67,14 @@ TEST(UnusedParameters, MayBeReadByAProgramThatKnowsPergpu) {
   };
   EXPECT_NE(warning("print(1)\n").find("no command uses `a`"), std::string::npos);
   EXPECT_EQ(warning("import pergpu\n"), "");
-  EXPECT_EQ(warning("import os\nos.environ['PERGPU_CONFIG']\n"), "");
+  for (const char* reads : {"os.environ['PERGPU_CONFIG']", "os.environ['PERGPU_PARAM_A']",
+                            "k.startswith('PERGPU_')", "os.environ['PERGPU_RUN']"}) {
+    EXPECT_EQ(warning(reads), "");
+  }
+  for (const char* other : {"open(os.environ['PERGPU_METRICS'], 'a')", "os.environ['PERGPU_OUT']",
+                            "os.environ['PERGPU_JOB'], os.environ['PERGPU_SHARE']"}) {
+    EXPECT_NE(warning(other).find("no command uses `a`"), std::string::npos) << other;
+  }
   std::filesystem::remove_all(folder);
 }
 
