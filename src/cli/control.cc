@@ -64,18 +64,28 @@ std::string changed_text(const std::string& done, const json& reply) {
   return text;
 }
 
-/// "; jobs 1 (act/0), 4 (act/3) are running; job 2 (act/1) is done; only queued jobs can be held"
+bool is_live(const std::string& state) {
+  return state == "starting" || state == "running" || state == "stopping";
+}
+
+bool is_waiting(const std::string& state) { return state == "queued" || state == "held"; }
+
+/// "running", "running (an older version)", "already done", "replaced by a newer version"
+std::string left_state(const std::string& state, bool replaced) {
+  if (replaced)
+    return is_live(state) ? state + " (an older version)" : "replaced by a newer version";
+  if (is_live(state) || is_waiting(state)) return state;
+  return "already " + (state == "timeout" ? "timed out" : state);
+}
+
+/// "; jobs 1 (act/0), 4 (act/3) are running; job 2 (act/1) is already done; only queued jobs can be
+/// held"
 std::string left_text(const json& left, const std::string& rule) {
   constexpr std::size_t kNamed = 4;
   std::map<std::string, std::vector<std::string>> by_state;
   for (const json& job : left) {
-    const std::string state = job.value("state", std::string());
-    const bool replaced = job.value("replaced", false);
-    const bool is_live = state == "starting" || state == "running" || state == "stopping";
-    by_state[!replaced ? state
-             : is_live ? state + " (an older version)"
-                       : std::string("replaced by a newer version")]
-        .push_back(named(job));
+    by_state[left_state(job.value("state", std::string()), job.value("replaced", false))].push_back(
+        named(job));
   }
   std::string text;
   for (const auto& [state, jobs] : by_state) {

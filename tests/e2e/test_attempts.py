@@ -69,7 +69,7 @@ def test_requests_say_why_they_leave_jobs_as_they_are(home):
     home.open_gate()
     home.wait()
     said = home.run("cancel", "@", "--color", "never").stderr
-    assert "jobs 1 (sweep/0), 2 (sweep/1) are done; ended jobs can't be cancelled" in said
+    assert "jobs 1 (sweep/0), 2 (sweep/1) are already done; ended jobs can't be cancelled" in said
 
 
 def test_rows_that_were_removed_do_not_count_any_more(home):

@@ -191,7 +191,7 @@ def test_what_has_not_started_is_cancelled_and_what_runs_goes_on(home):
     assert (reply["changed"], reply["unchanged"]) == ([2, 3], [1])
     assert [(job["id"], job["state"]) for job in reply["left"]] == [(1, "running")]
     said = home.run("cancel", "--queued", "sweep").stderr
-    assert said.startswith("cancelled job 4 (sweep/3); jobs 2 (sweep/1), 3 (sweep/2) are cancelled; job 1 (sweep/0) is running; ")
+    assert said.startswith("cancelled job 4 (sweep/3); jobs 2 (sweep/1), 3 (sweep/2) are already cancelled; job 1 (sweep/0) is running; ")
     assert "--queued cancels only jobs that have not started" in said
     assert "--kill" in home.run("cancel", "--queued", "--kill", "sweep", code=2).stderr
     home.open_gate()

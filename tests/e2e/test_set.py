@@ -68,7 +68,7 @@ def test_what_cannot_be_set_is_told_and_nothing_changes(home):
     home.open_gate()
     assert home.wait() == 0
     said = home.run("set", "sweep", "priority=5").stderr
-    assert said == "changed 0 jobs; jobs 1 (sweep/0), 2 (sweep/1) are done; ended jobs can't be changed\n"
+    assert said == "changed 0 jobs; jobs 1 (sweep/0), 2 (sweep/1) are already done; ended jobs can't be changed\n"
 
 
 def test_jobs_that_cannot_be_changed_have_both_names_for_each_state(home):
@@ -76,7 +76,7 @@ def test_jobs_that_cannot_be_changed_have_both_names_for_each_state(home):
     home.submit(grid("train", 12, 'command = ["sh", "-c", "test $PERGPU_PARAM_I != 11"]') + fails, "--lanes", 4)
     assert home.wait() == 1
     said = home.run("set", "sweep", "priority=5").stderr
-    assert "job 13 (sweep/agg) is skipped" in said and "job 12 (sweep/11) is failed" in said, said
+    assert "job 13 (sweep/agg) is already skipped" in said and "job 12 (sweep/11) is already failed" in said, said
 
 
 def test_the_next_submit_has_what_the_file_says(home):
