@@ -52,7 +52,7 @@ Result<ParsedSweep> parse(const RunOptions& options) {
   }
   if (options.lanes == 0 && options.has_words && options.command_line.name.empty()) {
     return invalid(
-        "--lanes 0 removes the lanes of the sweep's last submit, so the sweep needs a name: pass "
+        "--lanes 0 drops the --lanes of the sweep's last submit, so the sweep needs a name: pass "
         "--name, or a number of lanes");
   }
   const bool names_lanes = !options.devices.empty() || options.lanes.value_or(0) > 0;
