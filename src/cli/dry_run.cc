@@ -102,7 +102,7 @@ std::string steps_table(const SweepSpec& sweep, const view::Style& style) {
       {.title = "CPUS", .right = true},
       {.title = "MEMORY", .right = true},
       {.title = "TIMEOUT", .right = true},
-      {.title = "AT ONCE", .right = true},
+      {.title = "MAX PARALLEL", .right = true},
       {.title = "COMMAND", .least = 16},
   };
   const auto plain = [](std::string text) {
@@ -159,12 +159,15 @@ std::string starts_text(const std::vector<StartSnapshot>& starts, const view::St
   return view::render_table(columns, rows, style);
 }
 
-/// "then: 11 jobs of step train: waits for memory: …"
+/// "11 jobs of step train would wait for memory: …"
 std::string waits_text(const std::vector<WaitSnapshot>& waits) {
   std::string out;
   for (const WaitSnapshot& wait : waits) {
-    out += fmt::format("{} job{} of step {} would wait: {}\n", wait.jobs, wait.jobs == 1 ? "" : "s",
-                       wait.step, wait.why);
+    constexpr std::string_view kWaits = "waits ";
+    const bool is_sentence = wait.why.starts_with(kWaits);
+    out += fmt::format("{} job{} of step {} would wait{} {}\n", wait.jobs,
+                       wait.jobs == 1 ? "" : "s", wait.step, is_sentence ? "" : ":",
+                       is_sentence ? wait.why.substr(kWaits.size()) : wait.why);
   }
   return out;
 }
@@ -256,11 +259,11 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
                                 sweep.runs.size(), sweep.out.empty() ? "runs" : sweep.out);
   if (!sweep.runs.empty()) out += runs_table(sweep, preview.runs, style) + "\n";
   out += steps_table(sweep, style);
-  out += is_on_cluster ? scripts_text(preview.arrays)
-         : is_on_nodes
-             ? "\neach job runs as a step, as soon as a node of the allocation has room for it\n"
-             : "\nwould start at once:\n" + starts_text(preview.starts, style) +
-                   waits_text(preview.waits);
+  out +=
+      is_on_cluster ? scripts_text(preview.arrays)
+      : is_on_nodes
+          ? "\neach job runs as a step, as soon as a node of the allocation has room for it\n"
+          : "\nwould start now:\n" + starts_text(preview.starts, style) + waits_text(preview.waits);
   print(out);
   say(outlook.note);
   return kOk;

@@ -92,7 +92,7 @@ std::string lane_words(StepKey key, const Demand& demand, const Capacity& capaci
   if (demand.pool == LaneId::Pool::Gpu) return gpu_words(demand, capacity);
   const LanePool* pool = cpu_pool(demand, key.sweep, capacity);
   if (pool == nullptr || pool->size <= 0) return "there is no lane it can run on";
-  return fmt::format("waits for a free lane: {} of {} are in use", pool->in_use(), pool->size);
+  return fmt::format("waits for a free lane ({} of {} in use)", pool->in_use(), pool->size);
 }
 
 std::string words(StepKey key, const Demand& demand, const Capacity& capacity, const Claim& claim,

@@ -168,7 +168,8 @@ constexpr MemberKey<NotifySpec> kNotifyKeys[] = {
       "program that receives the notification as JSON on standard input"},
      [](const Input& in) { read_command(in.field, in.to); }},
     {{"webhook", takes::text(), "",
-      "URL that receives the notification as a JSON POST, or `\"$NAME\"`"},
+      "URL that receives the notification as a JSON POST, or `\"$NAME\"`: the environment variable "
+      "with the URL"},
      [](const Input& in) { in.to.webhook = read_url(in.field); }},
     {{"ntfy", takes::text(), "",
       "topic on ntfy.sh, URL of a topic on another server, or `\"$NAME\"`"},

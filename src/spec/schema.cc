@@ -42,7 +42,8 @@ constexpr KnownKey kSections[] = {
      "`\"configs/*.json\"` reads all matching files, sorted"},
     {"constants", takes::only(Kind::Values), "", "parameters shared by all runs"},
     {"exclude", takes::only(Kind::Rows), "",
-     "removes runs that have all of these values; a list matches any of its values"},
+     "each table removes the runs that have all of its values; a list in it matches any of its "
+     "items"},
     {"defaults", takes::only(Kind::Defaults), "",
      "keys for all steps; a step's own keys override them, and `env` is merged by name"},
     {"slurm", takes::table(slurm_keys), "",

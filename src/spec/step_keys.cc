@@ -410,9 +410,8 @@ constexpr StepKey kStepKeys[] = {
       "\"lost\"], delay = \"60s\" }` (docs/failures.md)"},
      read_retries},
     {{"grow", takes::table(growth_keys), "none",
-      "`{ memory = 1.5, gpu_memory = 2 }`: if an attempt runs out of memory, multiply its limit "
-      "by this for the retry (docs/failures.md#more-memory); needs `retries` and the limits it "
-      "names"},
+      "`{ memory = 1.5, gpu_memory = 2 }`: factors for the limits of the retry after an attempt "
+      "ran out of memory (docs/failures.md#more-memory); needs `retries` and the keys it names"},
      [](const KeyInput& in) {
        in.step.spec.grow = read_growth(in.field).value_or(Growth{});
        in.step.grow_at = in.field.node.at;
@@ -426,7 +425,7 @@ constexpr StepKey kStepKeys[] = {
       "one at a time; `0`: never"},
      read_count<&StepSpec::breaker>},
     {{"rerun", takes::only(Kind::Truth), "`true`",
-      "after a machine fault, run again without using up a retry"},
+      "`true`: after a machine fault, run the job again without using up a retry"},
      read_flag<&StepSpec::rerun>},
     {{"max_parallel", takes::whole(1, kMaxCount), "",
       "maximum number of this step's jobs that run at a time"},

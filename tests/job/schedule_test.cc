@@ -329,7 +329,7 @@ TEST(WhyNot, CountsLanesAndGpus) {
   m.add(key(1), 3);
   m.add(key(2), 9);
   m.start_all();
-  EXPECT_EQ(why_not(m.queue, key(1), m.capacity), "waits for a free lane: 2 of 2 are in use");
+  EXPECT_EQ(why_not(m.queue, key(1), m.capacity), "waits for a free lane (2 of 2 in use)");
   EXPECT_EQ(why_not(m.queue, key(2), m.capacity), "all 8 GPUs are in use");
   m.capacity.gpus[3].busy = "used by alice (pergpu)";
   EXPECT_EQ(why_not(m.queue, key(2), m.capacity),
