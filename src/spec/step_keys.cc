@@ -334,7 +334,8 @@ constexpr StepKey kStepKeys[] = {
      false},
     {{"shell", takes::text(), "",
       "instead of `command`: a command for `/bin/sh -c`. Values arrive as environment variables "
-      "(`\"$PERGPU_PARAM_LR\"`, `\"$PERGPU_OUT\"`) or as `{args}`, never pasted into the text"},
+      "(`\"$PERGPU_PARAM_LR\"`, `\"$PERGPU_OUT\"`) or as `{args}` or `{overrides}`, never pasted "
+      "into the text"},
      read_shell,
      false},
     {{"needs", takes::texts("^[A-Za-z_][A-Za-z0-9_]*(:all|:ended)?$"), "none",
@@ -474,7 +475,8 @@ constexpr StepKey kStepKeys[] = {
      read_outputs},
     {{"metrics", takes::text(), "`\"{metrics}\"`",
       "file that the job appends its metrics to, relative to `cwd`: `\"{out}/scores.jsonl\"`. "
-      "Here `{metrics}` means `<out>/metrics.jsonl`. Elsewhere in the step, `{metrics}` and "
+      "In this key's value, `{metrics}` means `<out>/metrics.jsonl`; elsewhere in the step, "
+      "`{metrics}` and "
       "`$PERGPU_METRICS` are the path set here"},
      read_path<&StepSpec::metrics>},
     {{"slurm", takes::table(slurm_keys), "as `[slurm]`",

@@ -131,7 +131,7 @@ class Page {
     }
     out += "</nav>\n</header>\n<main>\n";
 
-    std::string rows = fact("sweep", r_.sweep.name) + fact("output folder", r_.sweep.root) +
+    std::string rows = fact("sweep", r_.sweep.name) + fact("results folder", r_.sweep.root) +
                        fact("jobs", counts_text(counts, Style{})) +
                        fact("runs", std::to_string(runs_.rows.size())) +
                        fact("steps", fmt::format("{}", fmt::join(r_.sweep.steps, ", "))) +
