@@ -11,9 +11,11 @@
 #include <cstdint>
 #include <optional>
 #include <sstream>
-#include <utility>
+#include <string_view>
 #include <vector>
 
+#include "ascii.h"
+#include "number.h"
 #include "os/clock.h"
 #include "os/file.h"
 
@@ -53,10 +55,16 @@ std::optional<Mark> mark_of(const HeldFolder& folder) {
 std::optional<Mark> mark_in(const std::string& note) {
   const Result<std::string> text = read_file(note, 256);
   if (!text) return std::nullopt;
-  std::istringstream words(*text);
-  Mark mark;
-  words >> mark.inode >> mark.device_major >> mark.device_minor >> mark.boot;
-  return words ? std::optional(std::move(mark)) : std::nullopt;
+  const std::vector<std::string_view> words = split(trimmed(*text, "\n"), ' ');
+  if (words.size() != 4) return std::nullopt;
+  const auto inode = whole_number<std::uint64_t>(words[0]);
+  const auto device_major = whole_number<unsigned>(words[1]);
+  const auto device_minor = whole_number<unsigned>(words[2]);
+  if (!inode || !device_major || !device_minor) return std::nullopt;
+  return Mark{.inode = *inode,
+              .device_major = *device_major,
+              .device_minor = *device_minor,
+              .boot = std::string(words[3])};
 }
 
 /// Devices may be numbered otherwise after a reboot; those without a disk of their own (NFS, btrfs,
