@@ -146,9 +146,10 @@ Result<os::HeldFolder> make_root(const Root& root, mode_t mode) {
 Result<os::HeldFolder> open_folder(const Root& root, const std::string& path) {
   const std::string rest = os::path_below(root.path, path);
   if (rest.empty()) return os::HeldFolder::open(path);
+  if (root.note.empty()) return os::open_below(root.path, path);
   const Result<os::HeldFolder> held = os::HeldFolder::open(root.path);
   if (!held) return held.error();
-  if (!root.note.empty() && !os::is_noted_folder(*held, root.note)) return replaced(root);
+  if (!os::is_noted_folder(*held, root.note)) return replaced(root);
   return held->open_below(rest);
 }
 
@@ -338,22 +339,35 @@ void write_late_record(const Start& start) {
                                          /*durable=*/false);
 }
 
-std::optional<SetupFailure> write_final_record(const Forget& forget) {
-  if (forget.record_path.empty()) return std::nullopt;
-  const Result<os::HeldName> record = walk_to(forget.root, forget.record_path);
-  if (!record) return failure_of("write", record.error(), forget.record_path);
-  const os::UniqueFd lock = lock_folder(record->folder);
+namespace {
+
+std::optional<SetupFailure> write_final_record(const Forget& forget, const os::HeldName& record) {
+  const os::UniqueFd lock = lock_folder(record.folder);
   const RecordHead mine = head_of(forget.id, forget.final_record);
-  const std::optional<RecordPlace> place = place_of(mine, *record);
+  const std::optional<RecordPlace> place = place_of(mine, record);
   if (!place) return std::nullopt;
   const std::optional<RecordHead>& present = place->present;
   if (present && is_same_attempt(*present, mine) && present->has_ended) return std::nullopt;
-  const Result<void> written = record->folder.write_file_atomic(
-      place->name, forget.final_record, record_mode(record->folder, place->name),
+  const Result<void> written = record.folder.write_file_atomic(
+      place->name, forget.final_record, record_mode(record.folder, place->name),
       /*durable=*/false);
   if (!written)
-    return SetupFailure{"write", written.error().os_errno, record->folder.path_of(place->name)};
+    return SetupFailure{"write", written.error().os_errno, record.folder.path_of(place->name)};
   return std::nullopt;
+}
+
+}  // namespace
+
+std::optional<SetupFailure> leave_folder(const Forget& forget) {
+  if (forget.record_path.empty()) return std::nullopt;
+  const Result<os::HeldName> record = walk_to(forget.root, forget.record_path);
+  if (!record) {
+    os::tidy_folder(os::parent_of(forget.record_path));  // a lock may lie beside what was removed
+    return failure_of("write", record.error(), forget.record_path);
+  }
+  std::optional<SetupFailure> failure = write_final_record(forget, *record);
+  os::tidy_folder(record->folder);
+  return failure;
 }
 
 }  // namespace pergpu::keeper

@@ -83,9 +83,10 @@ Result<void> write_record(const Start& start);
 /// nothing where that attempt has a record already.
 void write_late_record(const Start& start);
 
-/// Writes the record of an end to attempt.json, or to where that attempt's record was moved since.
-/// One that tells an end already stays.
-std::optional<SetupFailure> write_final_record(const Forget& forget);
+/// Writes the record of an end to attempt.json, or to where that attempt's record was moved since,
+/// and removes the locks' files that no attempt holds.  A record that has an end already stays.
+/// Nothing is done for an attempt without a record.
+std::optional<SetupFailure> leave_folder(const Forget& forget);
 
 /// What the beginning of a record says (run/record.h writes these keys first).
 struct RecordHead {

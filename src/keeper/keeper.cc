@@ -393,11 +393,8 @@ void Keeper::forget(const Forget& request) {
   if (attempt_ && attempt_->id() == request.id) return;  // it has not ended: a mistake
   const Held* kept = held_of(request.id);
   const bool had_folder = kept == nullptr || !kept->failed || kept->failed->phase != kFolderInUse;
-  if (had_folder && !request.record_path.empty()) {
-    // A record that cannot be written (the disk is full, the folder is gone) changes no outcome.
-    (void)write_final_record(request);
-    os::tidy_folder(os::parent_of(request.record_path));
-  }
+  // A record that can't be written (the disk is full, the folder is gone) changes no outcome.
+  if (had_folder) (void)leave_folder(request);
   record_.remove(request.id);
   std::erase_if(unwritten_of_kept_, [&](const Start& start) { return start.id == request.id; });
   std::erase_if(kept_, [&](const Held& held) { return id_of(held) == request.id; });

@@ -347,9 +347,9 @@ void lock_log(int fd) {
   (void)lock_now(fd);
 }
 
-void tidy_folder(const std::string& path) {
-  const Result<HeldFolder> folder = open_levels(path, kLevels);
-  const Target target{.path = path, .folder = folder ? &*folder : nullptr};
+namespace {
+
+void tidy(const Target& target) {
   for (const Place& place : places_of(target, is_remote(target))) {
     const std::optional<HeldPlace> there = hold(place, target);
     if (!there || place.kind == Kind::Itself) continue;
@@ -361,5 +361,14 @@ void tidy_folder(const std::string& path) {
     if (is_its_kind && is_named(*there, st)) remove(*there);
   }
 }
+
+}  // namespace
+
+void tidy_folder(const std::string& path) {
+  const Result<HeldFolder> folder = open_levels(path, kLevels);
+  tidy({.path = path, .folder = folder ? &*folder : nullptr});
+}
+
+void tidy_folder(const HeldFolder& folder) { tidy({.path = folder.path(), .folder = &folder}); }
 
 }  // namespace pergpu::os

@@ -64,5 +64,6 @@ std::optional<std::string> holder_of_folder(const std::string& path);
 
 /// Removes those of the locks' files that are not locked.
 void tidy_folder(const std::string& path);
+void tidy_folder(const HeldFolder& folder);
 
 }  // namespace pergpu::os

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "ascii.h"
 #include "os/file.h"
 #include "os/kernel.h"
 #include "os/path_names.h"
@@ -280,15 +281,21 @@ Result<MadePath> make_path(const std::string& path, mode_t mode, Links links) {
                 name);
 }
 
-bool goes_up(const std::string& path) {
-  const std::vector<std::string> names = names_in(path);
+bool goes_up(std::string_view path) {
+  const std::vector<std::string_view> names = split(path, '/');
   return std::ranges::find(names, "..") != names.end();
+}
+
+/// Whether `path` names a folder below the one that it's relative to.
+bool leads_below(std::string_view path) {
+  return !path.empty() && path.front() != '/' && !goes_up(path) &&
+         std::ranges::any_of(split(path, '/'), [](std::string_view name) { return name != "."; });
 }
 
 /// `path`: relative to the open folder `from`, which lies at `at`.
 Result<UniqueFd> walk_from(int from, const std::string& at, const std::string& path,
                            std::optional<mode_t> make) {
-  if (names_in(path).empty() || path.starts_with('/') || goes_up(path))
+  if (!leads_below(path))
     return Error{ErrorKind::Invalid, EINVAL, "open folder " + at + "/" + path};
   if (UniqueFd fd(open_linkless(path, from)); fd) {
     if (make) (void)finish_left(fd.get(), *make);
@@ -330,6 +337,12 @@ Result<HeldFolder> HeldFolder::open(const std::string& path, Links links) {
   Result<UniqueFd> fd = open_path(path, links);
   if (!fd) return std::move(fd).error();
   return HeldFolder(*std::move(fd), path);
+}
+
+std::optional<HeldFolder> HeldFolder::open_linkless(const std::string& path) {
+  UniqueFd fd(os::open_linkless(path));
+  if (!fd) return std::nullopt;
+  return HeldFolder(std::move(fd), path);
 }
 
 Result<HeldFolder> HeldFolder::make(const std::string& path, mode_t mode, Links links) {
@@ -486,9 +499,7 @@ Result<HeldName> walk_to(const std::string& path) {
 }
 
 Result<HeldName> walk_below(const std::string& root, const std::string& path) {
-  const Result<HeldFolder> base = HeldFolder::open(root);
-  if (!base) return base.error();
-  Result<HeldFolder> held = base->open_below(path_below(root, parent_of(path)));
+  Result<HeldFolder> held = open_below(root, parent_of(path));
   if (!held) return std::move(held).error();
   return HeldName{.folder = *std::move(held), .name = name_of(path)};
 }
@@ -499,6 +510,15 @@ Result<HeldFolder> open_levels(const std::string& path, int levels) {
   const std::string rest = path_below(root, path);
   // Those of results are resolved when they are submitted; nobody else can put a ".." into a path.
   if (rest.empty() || goes_up(rest)) return HeldFolder::open(path);
+  return open_below(root, path);
+}
+
+Result<HeldFolder> open_below(const std::string& root, const std::string& path) {
+  const std::string rest = path_below(root, path);
+  if (leads_below(rest)) {
+    // With no link on the way there is nothing to decide.
+    if (std::optional<HeldFolder> held = HeldFolder::open_linkless(path)) return *std::move(held);
+  }
   const Result<HeldFolder> base = HeldFolder::open(root);
   if (!base) return base.error();
   return base->open_below(rest);

@@ -39,6 +39,8 @@ class HeldFolder {
  public:
   /// is_foreign_link(error): a link of another user is in the way; the message names it.
   static Result<HeldFolder> open(const std::string& path, Links links = Links::OursOnly);
+  /// Without a single link on the way; nullopt: that's not possible.
+  static std::optional<HeldFolder> open_linkless(const std::string& path);
   /// Makes what is missing of the path; new folders get `mode` (set-group-id is inherited).
   static Result<HeldFolder> make(const std::string& path, mode_t mode,
                                  Links links = Links::OursOnly);
@@ -114,6 +116,8 @@ Result<HeldName> walk_through(const std::string& path);
 /// An absolute path of which the last `levels` folders may lie where others can write: those are
 /// walked by HeldFolder::open_below().
 Result<HeldFolder> open_levels(const std::string& path, int levels);
+/// `path` lies below `root`: what is below it is walked by HeldFolder::open_below().
+Result<HeldFolder> open_below(const std::string& root, const std::string& path);
 /// Makes `path`, which lies below `root`, and the root, if need be: what is below the root is
 /// walked by HeldFolder::make_below().
 Result<HeldFolder> make_below(const std::string& root, const std::string& path, mode_t mode);

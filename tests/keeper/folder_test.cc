@@ -154,7 +154,7 @@ TEST_F(AttemptFolder, LateEndGoesToWhereItsRecordWasMoved) {
   EXPECT_FALSE(prepare(1));
   leave(3, 1);
   take(start(3, 2));
-  EXPECT_FALSE(write_final_record(end(3, 1)));
+  EXPECT_FALSE(leave_folder(end(3, 1)));
   EXPECT_EQ(read("attempt.1.json"), record(3, 1, "done"));
   EXPECT_EQ(read("attempt.json"), record(3, 2, "running"));
 }
@@ -165,7 +165,7 @@ TEST_F(AttemptFolder, LateEndOfAnAttemptWithoutARecordGoesBesideItsLog) {
   spill(out() + "/log.txt", "log of 3.1");  // it ended before its record was due
   take(start(3, 2));
   EXPECT_EQ(read("log.1.txt"), "log of 3.1");
-  EXPECT_FALSE(write_final_record(end(3, 1)));
+  EXPECT_FALSE(leave_folder(end(3, 1)));
   EXPECT_EQ(read("attempt.1.json"), record(3, 1, "done"));
   EXPECT_EQ(read("attempt.json"), record(3, 2, "running"));
 }
@@ -174,9 +174,9 @@ TEST_F(AttemptFolder, LateEndOfAnotherJobGoesToItsOldRecord) {
   EXPECT_FALSE(prepare(1));
   leave(2, 1);
   take(start(3, 1));
-  EXPECT_FALSE(write_final_record(end(2, 1)));
+  EXPECT_FALSE(leave_folder(end(2, 1)));
   EXPECT_EQ(read("attempt.old.json"), record(2, 1, "done"));
-  EXPECT_FALSE(write_final_record(end(1, 1)));  // whose files are gone
+  EXPECT_FALSE(leave_folder(end(1, 1)));  // whose files are gone
   EXPECT_EQ(read("attempt.old.json"), record(2, 1, "done"));
   EXPECT_EQ(read("attempt.json"), record(3, 1, "running"));
 }
@@ -188,7 +188,7 @@ TEST_F(AttemptFolder, NumberedFilesOfAnotherJobMisleadNobody) {
   leave(2, 2, "failed");
   take(start(3, 1));
   spill(out() + "/log.txt", "log of 3.1");
-  EXPECT_FALSE(write_final_record(end(3, 1)));
+  EXPECT_FALSE(leave_folder(end(3, 1)));
   EXPECT_EQ(read("attempt.json"), record(3, 1, "done"));
   take(start(3, 2));
   EXPECT_EQ(read("log.1.txt"), "log of 3.1");
@@ -201,7 +201,7 @@ TEST_F(AttemptFolder, RecordThatIsWrittenAtTheEndOnlyHasTheModeOfTheLog) {
     EXPECT_FALSE(prepare(1));
     spill(out() + "/log.txt", "log");
     ASSERT_EQ(::chmod((out() + "/log.txt").c_str(), mode), 0);
-    EXPECT_FALSE(write_final_record(end(17, 1)));
+    EXPECT_FALSE(leave_folder(end(17, 1)));
     struct stat st = {};
     ASSERT_EQ(::stat((out() + "/attempt.json").c_str(), &st), 0);
     EXPECT_EQ(st.st_mode & 0777, mode);
@@ -216,7 +216,7 @@ TEST_F(AttemptFolder, LinksUnderTheNamesOfItsFilesAreReplacedNeverFollowed) {
     std::filesystem::remove(out() + "/" + name);
     std::filesystem::create_symlink(victim, out() + "/" + name);
     EXPECT_FALSE(prepare(1));
-    EXPECT_FALSE(write_final_record(end(17, 1)));
+    EXPECT_FALSE(leave_folder(end(17, 1)));
     EXPECT_FALSE(std::filesystem::is_symlink(out() + "/" + name)) << name;
     EXPECT_EQ(slurp(victim), "{}");
   }
@@ -225,11 +225,11 @@ TEST_F(AttemptFolder, LinksUnderTheNamesOfItsFilesAreReplacedNeverFollowed) {
 TEST_F(AttemptFolder, EndReplacesTheRecordOfTheStartOnce) {
   EXPECT_FALSE(prepare(1));
   leave(3, 1);
-  EXPECT_FALSE(write_final_record(end(3, 1)));
+  EXPECT_FALSE(leave_folder(end(3, 1)));
   EXPECT_EQ(read("attempt.json"), record(3, 1, "done"));
   Forget again = end(3, 1);
   again.final_record = record(3, 1, "poorer");
-  EXPECT_FALSE(write_final_record(again));
+  EXPECT_FALSE(leave_folder(again));
   EXPECT_EQ(read("attempt.json"), record(3, 1, "done"));
 }
 
@@ -301,7 +301,7 @@ TEST_F(AttemptFolder, AFolderThatTakesThePlaceOfARemovedRootIsNotTheRoot) {
   }
   Forget end = this->end(3, 1);
   end.root = start.root;
-  EXPECT_TRUE(write_final_record(end));
+  EXPECT_TRUE(leave_folder(end));
   EXPECT_TRUE(std::filesystem::is_empty(out()));
   EXPECT_EQ(slurp(start.root.note), noted);
 }
@@ -331,7 +331,7 @@ TEST_F(AttemptFolder, ALinkOfTheUserIsNotFollowedWhereOthersCanWrite) {
     EXPECT_FALSE(prepare_ahead(start.folder, start.root));
     EXPECT_FALSE(write_record(start));
     write_late_record(start);
-    EXPECT_TRUE(write_final_record(end));
+    EXPECT_TRUE(leave_folder(end));
     EXPECT_TRUE(std::filesystem::is_empty(victim + out().substr(link.size())));
 
     ASSERT_EQ(::chmod((folder_.path() + "/runs").c_str(), 0755), 0);
@@ -389,12 +389,12 @@ TEST_F(AttemptFolder, AnotherHomesAttemptOfThatNumberIsAnotherJobs) {
   EXPECT_EQ(read("log.old.txt"), "theirs");
   Forget theirs = end(3, 1);
   theirs.final_record = of_home("/theirs", "done");
-  EXPECT_FALSE(write_final_record(theirs));
+  EXPECT_FALSE(leave_folder(theirs));
   EXPECT_EQ(read("attempt.json"), of_home("/ours", "running"));
   EXPECT_EQ(read("attempt.old.json"), of_home("/theirs", "done"));
   Forget mine = end(3, 1);
   mine.final_record = of_home("/ours", "done");
-  EXPECT_FALSE(write_final_record(mine));
+  EXPECT_FALSE(leave_folder(mine));
   EXPECT_EQ(read("attempt.json"), of_home("/ours", "done"));
 }
 
@@ -419,7 +419,7 @@ TEST_F(AttemptFolder, ALinkOfAnotherUserIsNamedAndNothingBehindItIsTouched) {
     Start start = this->start(3, 2);
     EXPECT_FALSE(prepare_ahead(start.folder));
     refused(claim_folder(start).failure);
-    refused(write_final_record(end(3, 2)));
+    refused(leave_folder(end(3, 2)));
     (void)write_record(start);
     write_late_record(start);
   }
