@@ -27,6 +27,7 @@
 #include "cli/terminal.h"
 #include "coordinator/snapshot.h"
 #include "os/file.h"
+#include "plural.h"
 #include "spec/units.h"
 #include "view/quantity.h"
 #include "view/table.h"
@@ -152,10 +153,6 @@ class Removal {
   std::string home_;
   bool is_broken_ = false;
 };
-
-std::string number_and_noun(std::int64_t n, const char* one) {
-  return fmt::format("{} {}{}", n, one, n == 1 ? "" : "s");
-}
 
 std::string table_of(const json& sweeps, bool results, const view::Style& style) {
   std::vector<view::Column> columns = {
@@ -285,9 +282,8 @@ int clean(const CleanOptions& options) {
   }
   for (const std::string& problem : removal.problems) say("pergpu: " + problem);
   const std::string size =
-      fmt::format("{}, {}", number_and_noun(all.files, "file"), view::size_text(all.bytes));
-  const std::string what = number_and_noun(static_cast<std::int64_t>(sweeps.size()), "sweep") +
-                           ", " + number_and_noun(jobs, "job");
+      fmt::format("{}, {}", counted(all.files, "file"), view::size_text(all.bytes));
+  const std::string what = counted(sweeps.size(), "sweep") + ", " + counted(jobs, "job");
   if (sweeps.empty() && all.files == 0) {
     say("nothing to clean");
   } else if (!options.yes && options.results) {

@@ -14,6 +14,7 @@
 #include "coordinator/snapshot.h"
 #include "duration.h"
 #include "os/file.h"
+#include "plural.h"
 #include "spec/settings.h"
 #include "view/shell_words.h"
 
@@ -40,10 +41,6 @@ std::string named(const json& job) {
   return name.empty() ? std::to_string(id) : fmt::format("{} ({})", id, name);
 }
 
-std::string count_of(std::size_t jobs) {
-  return fmt::format("{} job{}", jobs, jobs == 1 ? "" : "s");
-}
-
 /// " of sweep act", " of 3 sweeps"; "": a coordinator of another version has not said it.
 std::string of_sweeps(const json& reply) {
   const json sweeps = reply.value("sweeps", json::array());
@@ -58,7 +55,7 @@ std::string changed_text(const std::string& done, const json& reply) {
   const std::size_t changed = reply.value("changed", json::array()).size();
   const json names = reply.value("named", json::array());
   if (changed == 1 && names.size() == 1) return fmt::format("{} job {}", done, named(names[0]));
-  std::string text = fmt::format("{} {}", done, count_of(changed));
+  std::string text = fmt::format("{} {}", done, counted(changed, "job"));
   if (changed == 0 || changed > kNamed || names.size() != changed) return text + of_sweeps(reply);
   for (std::size_t i = 0; i < names.size(); ++i) text += (i == 0 ? ": " : ", ") + named(names[i]);
   return text;
@@ -141,7 +138,7 @@ int tell(const ControlOptions& options, const json& request) {
   const json settings = reply->value("settings", json::array());
   const std::size_t changed = reply->value("changed", json::array()).size();
   std::string text = settings.empty() ? changed_text(options.done, *reply)
-                                      : fmt::format("{} {}", options.done, count_of(changed));
+                                      : fmt::format("{} {}", options.done, counted(changed, "job"));
   text += settings_text(settings);
   text += left_text(reply->value("left", json::array()), options.rule);
   say(text);

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cli/doctor_facts.h"
@@ -30,8 +29,6 @@ std::span<const Check> own_checks();
 /// All of them, each finding with its check's name.
 Findings examine(const DoctorFacts& facts);
 
-/// "1 GPU", "8 GPUs".
-std::string counted(std::int64_t count, std::string_view thing);
 /// "21.3 GiB"
 std::string bytes_text(std::uint64_t bytes);
 

@@ -11,6 +11,7 @@
 #include "gpu/health.h"
 #include "gpu/lanes.h"
 #include "job/gpu_slot.h"
+#include "plural.h"
 #include "view/gpus.h"
 
 namespace pergpu::cli {
@@ -196,8 +197,7 @@ Findings health(const DoctorFacts& facts) {
   if (!findings.empty()) return findings;
   return {
       {.state = State::Ok,
-       .what = fmt::format("{}: {}, all healthy", counted(static_cast<std::int64_t>(all), "GPU"),
-                           models_of(facts.look.gpus)),
+       .what = fmt::format("{}: {}, all healthy", counted(all, "GPU"), models_of(facts.look.gpus)),
        .why = "a broken GPU gets no jobs"}};
 }
 
@@ -449,7 +449,7 @@ Findings devices(const DoctorFacts& facts) {
   return {{.state = State::Note,
            .what = fmt::format("CUDA_VISIBLE_DEVICES={} in this shell: {} of {}",
                                *facts.visible_devices, chosen->size(),
-                               counted(static_cast<std::int64_t>(facts.look.gpus.size()), "GPU")),
+                               counted(facts.look.gpus.size(), "GPU")),
            .why = kWhy,
            .mend = "unset CUDA_VISIBLE_DEVICES   # to use all GPUs"}};
 }

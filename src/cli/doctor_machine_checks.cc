@@ -9,6 +9,7 @@
 #include "gpu/foreign.h"
 #include "gpu/lanes.h"
 #include "job/gpu_slot.h"
+#include "plural.h"
 
 namespace pergpu::cli {
 namespace {
@@ -370,10 +371,6 @@ constexpr Check kMachineChecks[] = {
 }  // namespace
 
 std::span<const Check> machine_checks() { return kMachineChecks; }
-
-std::string counted(std::int64_t count, std::string_view thing) {
-  return fmt::format("{} {}{}", count, thing, count == 1 ? "" : "s");
-}
 
 std::string bytes_text(std::uint64_t bytes) { return gpu::bytes_in_words(bytes); }
 

@@ -19,6 +19,7 @@
 #include "cli/terminal.h"
 #include "job/gpu_parts.h"
 #include "job/redact.h"
+#include "plural.h"
 #include "spec/exact_json.h"
 #include "spec/run_name.h"
 #include "spec/run_parameters.h"
@@ -165,8 +166,8 @@ std::string waits_text(const std::vector<WaitSnapshot>& waits) {
   for (const WaitSnapshot& wait : waits) {
     constexpr std::string_view kWaits = "waits ";
     const bool is_sentence = wait.why.starts_with(kWaits);
-    out += fmt::format("{} job{} of step {} would wait{} {}\n", wait.jobs,
-                       wait.jobs == 1 ? "" : "s", wait.step, is_sentence ? "" : ":",
+    out += fmt::format("{} of step {} would wait{} {}\n", counted(wait.jobs, "job"), wait.step,
+                       is_sentence ? "" : ":",
                        is_sentence ? wait.why.substr(kWaits.size()) : wait.why);
   }
   return out;
@@ -176,9 +177,9 @@ std::string scripts_text(const std::vector<ArraySnapshot>& arrays) {
   if (arrays.empty()) return "\nno job would be submitted to Slurm\n";
   std::string out = "\nwould be submitted to Slurm:\n";
   for (const ArraySnapshot& array : arrays) {
-    const std::string jobs = fmt::format("{} job{}", array.jobs, array.jobs == 1 ? "" : "s");
-    out += fmt::format("\n# {}: {}, {} in {} task{}\n{}", array.name, array.step, jobs, array.tasks,
-                       array.tasks == 1 ? "" : "s", array.script);
+    const std::string jobs = counted(array.jobs, "job");
+    out += fmt::format("\n# {}: {}, {} in {}\n{}", array.name, array.step, jobs,
+                       counted(array.tasks, "task"), array.script);
   }
   return out;
 }

@@ -13,6 +13,7 @@
 #include "cli/path_option.h"
 #include "os/clock.h"
 #include "os/paths.h"
+#include "plural.h"
 #include "view/csv.h"
 #include "view/trace.h"
 
@@ -63,7 +64,7 @@ int export_jobs(const ExportOptions& options) {
   if (const Result<void> written = write_output(options.file, content); !written) {
     return fail(written.error());
   }
-  say(fmt::format("{}: {} job{}", options.file, jobs->size(), jobs->size() == 1 ? "" : "s"));
+  say(fmt::format("{}: {}", options.file, counted(jobs->size(), "job")));
   return kOk;
 }
 

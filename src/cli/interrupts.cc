@@ -5,6 +5,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "plural.h"
+
 namespace pergpu::cli {
 namespace {
 
@@ -13,10 +15,6 @@ using nlohmann::json;
 constexpr int kHold = 1;
 constexpr int kStop = 2;
 constexpr int kKill = 3;
-
-std::string jobs(std::int64_t count) {
-  return fmt::format("{} job{}", count, count == 1 ? "" : "s");
-}
 
 }  // namespace
 
@@ -37,16 +35,16 @@ Result<std::string> Interrupts::next() {
   const std::int64_t held = reply->value("held", std::int64_t{0});
   if (level == kHold) {
     return fmt::format("{} held; waiting for {} running. Ctrl-C again: stop them. q: detach",
-                       jobs(held), running);
+                       counted(held, "job"), running);
   }
   if (level == kStop) {
     return fmt::format(
         "stopping {} (SIGTERM, then SIGKILL after the grace), {} held. Ctrl-C "
         "again: SIGKILL now",
-        jobs(running), held);
+        counted(running, "job"), held);
   }
-  return fmt::format("killing {} (SIGKILL), {} held. Ctrl-C again: exit at once", jobs(running),
-                     held);
+  return fmt::format("killing {} (SIGKILL), {} held. Ctrl-C again: exit at once",
+                     counted(running, "job"), held);
 }
 
 }  // namespace pergpu::cli

@@ -22,6 +22,7 @@
 #include "os/lock.h"
 #include "os/paths.h"
 #include "os/proc.h"
+#include "plural.h"
 #include "run/living_keepers.h"
 
 namespace pergpu::cli {
@@ -37,10 +38,6 @@ constexpr seconds kProcess{10};     // from its last line to its end
 constexpr seconds kKilled{1};       // from the end of a killed one's connection to its own
 constexpr std::int64_t kUnknown = -1;
 constexpr std::size_t kMostNamed = 5;
-
-std::string jobs_text(std::int64_t count) {
-  return fmt::format("{} job{}", count, count == 1 ? "" : "s");
-}
 
 bool has_ended_within(const os::UniqueFd& process, seconds patience) {
   pollfd end{.fd = process.get(), .events = POLLIN, .revents = 0};
@@ -142,7 +139,7 @@ class Stop {
     const seconds longest{kills_ ? reply.value("longest_s", std::int64_t{0}) : 0};
     if (kills_ && jobs > 0) {
       say(fmt::format("waiting for {} to end: SIGTERM now, SIGKILL after the grace of at most {} s",
-                      jobs_text(jobs), longest.count()));
+                      counted(jobs, "job"), longest.count()));
     }
     Result<std::string> line = connection.read_line(longest + kLeaving);
     if (!line && line.error().kind == ErrorKind::Busy) return still_there();
@@ -171,7 +168,7 @@ class Stop {
       say("the coordinator has stopped; one of its release doesn't report which jobs it ended");
     } else if (kills_) {
       say(asked == 0 ? "the coordinator has stopped; no job was running"
-                     : fmt::format("the coordinator has stopped; {} ended", jobs_text(asked)));
+                     : fmt::format("the coordinator has stopped; {} ended", counted(asked, "job")));
     } else {
       say("the coordinator has stopped; running jobs continue, and the next `pergpu` command "
           "starts a coordinator that takes them over");
@@ -211,8 +208,8 @@ class Stop {
     if (!store.empty()) {
       why += fmt::format("it can't write its store ({}); it stops when it can", store);
     } else if (!left.empty()) {
-      why += fmt::format("{} did not end; it stops when they have ended",
-                         jobs_text(static_cast<std::int64_t>(left.size())));
+      why +=
+          fmt::format("{} did not end; it stops when they have ended", counted(left.size(), "job"));
     } else {
       why += "it reports no reason; see " + place_.log();
     }

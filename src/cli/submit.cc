@@ -7,6 +7,7 @@
 #include "cli/allocation.h"
 #include "cli/submit_context.h"
 #include "cli/terminal.h"
+#include "plural.h"
 #include "spec/wire.h"
 
 namespace pergpu::cli {
@@ -111,8 +112,7 @@ std::string again_text(const SubmitReply& reply) {
 }
 
 std::string reply_text(const SubmitReply& reply) {
-  std::string text = fmt::format("{}: {} job{}", reply.sweep, reply.jobs.size(),
-                                 reply.jobs.size() == 1 ? "" : "s");
+  std::string text = fmt::format("{}: {}", reply.sweep, counted(reply.jobs.size(), "job"));
   const char* gap = ": ";
   const auto add = [&](std::int64_t count, const char* what) {
     if (count == 0) return;
@@ -124,8 +124,8 @@ std::string reply_text(const SubmitReply& reply) {
   add(reply.kept, "kept");
   add(reply.dropped, "cancelled (no longer in the file)");
   if (reply.others > 0) {
-    text += fmt::format("; {} other{} of the sweep stay{}", reply.others,
-                        reply.others == 1 ? "" : "s", reply.others == 1 ? "s" : "");
+    text += fmt::format("; {} of the sweep stay{}", counted(reply.others, "other"),
+                        reply.others == 1 ? "s" : "");
   }
   for (std::size_t i = 0; i < reply.remembered.size(); ++i) {
     text += fmt::format("{}{}", i == 0 ? "; as in the last submit: " : " ", reply.remembered[i]);

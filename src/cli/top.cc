@@ -34,6 +34,7 @@
 #include "os/clock.h"
 #include "os/loop.h"
 #include "os/terminal.h"
+#include "plural.h"
 #include "view/jobs.h"
 #include "view/show.h"
 #include "view/top_keys.h"
@@ -101,7 +102,7 @@ std::string changed_text(ActionKind kind, const json& reply) {
                      : kind == ActionKind::Release ? "released"
                                                    : "queued again";
   const std::size_t changed = reply.value("changed", json::array()).size();
-  std::string text = fmt::format("{} {} job{}", done, changed, changed == 1 ? "" : "s");
+  std::string text = fmt::format("{} {}", done, counted(changed, "job"));
   const json left = reply.value("left", json::array());
   if (!left.empty()) {
     text += fmt::format("; {} is unchanged: {}", left[0].value("id", std::int64_t{0}),

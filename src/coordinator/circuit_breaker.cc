@@ -15,6 +15,7 @@
 #include "coordinator/standstill.h"
 #include "job/failures.h"
 #include "job/retry_wait.h"
+#include "plural.h"
 
 namespace pergpu {
 namespace {
@@ -356,9 +357,9 @@ bool CircuitBreaker::trip(StepKey key, State& state) {
   const bool is_known = example != nullptr && example->last && example->last->outcome;
   const std::size_t failed = tripped->second.pattern.failures();
   state.reason = fmt::format(
-      "held by the breaker: {} job{} of step {} failed the same way before any "
+      "held by the breaker: {} of step {} failed the same way before any "
       "succeeded ({})",
-      failed, failed == 1 ? "" : "s", step.spec.name,
+      counted(failed, "job"), step.spec.name,
       is_known ? example->last->outcome->reason : tripped->first);
   hold_rest(key, state);
   return true;

@@ -8,6 +8,7 @@
 #include "coordinator/learnt.h"
 #include "job/redact.h"
 #include "job/text.h"
+#include "plural.h"
 #include "spec/run_parameters.h"
 
 namespace pergpu {
@@ -92,8 +93,8 @@ std::string CircuitBreaker::words_of(const Sweep& sweep) const {
     const Step& step = step_of(it->first);
     if (it->second.phase == Phase::Closed || step.held_by_breaker == 0) continue;
     const std::string next = next_words(it->first, it->second, nullptr);
-    words += fmt::format("{}{} job{} of step {} held since {}{}{}", words.empty() ? "" : "; ",
-                         step.held_by_breaker, step.held_by_breaker == 1 ? "" : "s", step.spec.name,
+    words += fmt::format("{}{} of step {} held since {}{}{}", words.empty() ? "" : "; ",
+                         counted(step.held_by_breaker, "job"), step.spec.name,
                          clock_text(it->second.since_wall_ns, now), next.empty() ? "" : "; ", next);
   }
   return words;

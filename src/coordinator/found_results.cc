@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <set>
 
+#include "plural.h"
+
 namespace pergpu {
 namespace {
 
@@ -59,11 +61,10 @@ FoundVerdict judge_results(const World& world, const std::vector<FoundResult>& r
   const std::string whose = others_words(results);
   if (done > 0) {
     return {.why = fmt::format(
-                "{} contains results of {}: {} of the {}{} job{} there have finished. Nothing was "
+                "{} contains results of {}: {} of the {}{} there have finished. Nothing was "
                 "submitted. To run all of them again and overwrite the results, pass --rerun. To "
                 "keep the results, use another folder (--out DIR) or another name",
-                folder, whose, done, is_whole ? "" : "first ", results.size(),
-                results.size() == 1 ? "" : "s")};
+                folder, whose, done, is_whole ? "" : "first ", counted(results.size(), "job"))};
   }
   return {.note = fmt::format("{} contains unfinished results of {}; existing logs are kept as "
                               "log.old.txt, and jobs wait for folders that are in use",

@@ -8,6 +8,7 @@
 
 #include "job/gpu_parts.h"
 #include "job/text.h"
+#include "plural.h"
 
 namespace pergpu {
 namespace {
@@ -64,8 +65,7 @@ std::string never_fits(const StepSpec& step, const std::vector<slurm::Allocation
     gpus = std::max(gpus, static_cast<int>(node.gpus.size()));
     cpus = std::max(cpus, node.cpus);
   }
-  std::string asks = fmt::format("{} GPU{} and {} core{}", step.gpus, step.gpus == 1 ? "" : "s",
-                                 step.cpus.value_or(1), step.cpus.value_or(1) == 1 ? "" : "s");
+  std::string asks = counted(step.gpus, "GPU") + " and " + counted(step.cpus.value_or(1), "core");
   if (step.memory_bytes) asks += " and " + size_text(*step.memory_bytes);
   return fmt::format(
       "asks for {} on one node, but no node of the allocation has that (at most {} and {})", asks,

@@ -11,6 +11,7 @@
 #include "coordinator/timers.h"
 #include "job/json_depth.h"
 #include "job/json_fields.h"
+#include "plural.h"
 
 namespace pergpu {
 namespace {
@@ -86,8 +87,7 @@ NoticeDebt joined(NoticeDebt older, const NoticeDebt& newer) {
 
 std::string to_words(const NoticeDebt& debt) {
   std::vector<std::string> parts;
-  if (debt.failures > 0)
-    parts.push_back(fmt::format("{} failure{}", debt.failures, debt.failures == 1 ? "" : "s"));
+  if (debt.failures > 0) parts.push_back(counted(debt.failures, "failure"));
   if (!debt.hold.empty()) parts.emplace_back("held jobs");
   if (!debt.outage.empty()) parts.emplace_back("a disk problem that keeps jobs from starting");
   if (debt.ended_wall_ns != 0) parts.emplace_back("the end");

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "number.h"
+#include "plural.h"
 
 namespace pergpu {
 namespace {
@@ -243,8 +244,7 @@ std::vector<std::string> Notices::words_of(const Sweep& sweep) const {
     }
     if (state->owes()) {
       words += "pending: " + to_words(joined(state->sending, state->owed));
-      if (state->tries > 0)
-        words += fmt::format("; {} failed {}", state->tries, state->tries == 1 ? "try" : "tries");
+      if (state->tries > 0) words += "; " + counted(state->tries, "failed try", "failed tries");
       if (!state->trouble.empty()) words += "; ";
     }
     out.push_back(words + state->trouble);

@@ -10,6 +10,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/plan_hint.h"
 #include "coordinator/planning.h"
+#include "plural.h"
 
 namespace pergpu {
 namespace {
@@ -148,9 +149,9 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
   if (uses_gpus) notes->insert(notes->end(), closed.begin(), closed.end());
   if (unknown > 0) {
     notes->push_back(
-        fmt::format("the duration of {} other job{} is unknown: the plan assumes that each keeps "
+        fmt::format("the duration of {} is unknown: the plan assumes that each keeps "
                     "its lane forever",
-                    unknown, unknown == 1 ? "" : "s"));
+                    counted(unknown, "other job")));
   }
   input.machine = std::move(machine);
   return input;

@@ -12,6 +12,7 @@
 #include "coordinator/planning.h"
 #include "coordinator/snapshot.h"
 #include "job/text.h"
+#include "plural.h"
 
 namespace pergpu {
 namespace {
@@ -50,8 +51,7 @@ const char* name_of(LowerBound::By by) {
 }  // namespace
 
 std::string Planning::lanes_word(std::uint64_t count, LaneId::Pool pool) const {
-  const char* word = pool == LaneId::Pool::Gpu ? "GPU" : "lane";
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
+  return counted(count, pool == LaneId::Pool::Gpu ? "GPU" : "lane");
 }
 
 std::string Planning::bound_words() const {

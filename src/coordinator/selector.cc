@@ -13,6 +13,7 @@
 
 #include "coordinator/selector_hint.h"
 #include "number.h"
+#include "plural.h"
 
 namespace pergpu {
 namespace {
@@ -71,8 +72,8 @@ std::optional<NamedSweep> numbered(const std::string& text) {
 std::string candidate(const Sweep& sweep) {
   std::string at = rfc3339(sweep.submitted_at.wall_ns).substr(0, 16);
   std::ranges::replace(at, 'T', ' ');
-  return fmt::format("\n  {}@{}, submitted {} UTC, {} job{}, results in {}", sweep.name,
-                     sweep.id.value, at, sweep.jobs, sweep.jobs == 1 ? "" : "s", sweep.root);
+  return fmt::format("\n  {}@{}, submitted {} UTC, {}, results in {}", sweep.name, sweep.id.value,
+                     at, counted(sweep.jobs, "job"), sweep.root);
 }
 
 Result<std::vector<const Sweep*>> sweeps_named(const World& world, const std::string& name) {

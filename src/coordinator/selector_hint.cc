@@ -11,6 +11,7 @@
 
 #include "coordinator/selector.h"
 #include "number.h"
+#include "plural.h"
 #include "spec/suggest.h"
 
 namespace pergpu {
@@ -63,8 +64,8 @@ std::string no_job(const World& world, const std::string& selector) {
   const Job* job = id ? world.job(JobId{*id}) : nullptr;
   if (job == nullptr || world.is_forgotten(job->sweep) || dot == std::string::npos)
     return fmt::format("there is no job {}", selector.substr(0, dot));
-  return fmt::format("`{}`: job {} has had only {} attempt{}", selector, *id, job->attempts,
-                     job->attempts == 1 ? "" : "s");
+  return fmt::format("`{}`: job {} has had only {}", selector, *id,
+                     counted(job->attempts, "attempt"));
 }
 
 /// The run of this folder or number, else the nearest of them; "": none was meant.
@@ -135,8 +136,8 @@ std::string nothing_named(const World& world, const std::string& selector) {
   if (sweep != nullptr) return no_run_or_step(sweep, name, rest);
   if (name.starts_with('@')) {
     const std::size_t count = sweep_names(world).size();
-    return fmt::format("`{}`: there {} {} sweep{}", selector, count == 1 ? "is only" : "are only",
-                       count, count == 1 ? "" : "s");
+    return fmt::format("`{}`: there {} {}", selector, count == 1 ? "is only" : "are only",
+                       counted(count, "sweep"));
   }
   const std::vector<std::string> names = sweep_names(world);
   if (has_rest && std::ranges::find(names, name) != names.end())

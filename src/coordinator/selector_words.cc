@@ -12,6 +12,7 @@
 
 #include "coordinator/selector.h"
 #include "job/state.h"
+#include "plural.h"
 
 namespace pergpu {
 namespace {
@@ -70,7 +71,7 @@ class Words {
     for (const auto& [name, jobs] : found) {
       const std::vector<SweepId> named = world_.sweeps_named(std::string(name));
       if (named.size() == 1) {
-        add(std::string(name), fmt::format("{} job{}", jobs, jobs == 1 ? "" : "s"));
+        add(std::string(name), counted(jobs, "job"));
         continue;
       }
       for (const SweepId id : named) {  // of one name: each as it can be named

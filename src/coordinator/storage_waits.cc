@@ -17,6 +17,7 @@
 #include "os/file.h"
 #include "os/folder_note.h"
 #include "os/room.h"
+#include "plural.h"
 #include "result.h"
 #include "run/root_note.h"
 #include "storage_errno.h"
@@ -360,7 +361,7 @@ std::string StorageWaits::words(SweepId sweep) const {
   if (!outage.is_wide) {
     const std::size_t jobs = outage.refused.size() + (outage.freed ? 1 : 0);
     return words(subject(outage), outage.since,
-                 fmt::format("{} job{} of this sweep can't start", jobs, jobs == 1 ? "" : "s"));
+                 counted(jobs, "job") + " of this sweep can't start");
   }
   if (scope.step == kAllSteps)
     return words(outage.failure, outage.since, "no job of this sweep can start");

@@ -15,6 +15,7 @@
 #include "coordinator/earlier_success.h"
 #include "coordinator/selector.h"
 #include "coordinator/simulated_sweep.h"
+#include "plural.h"
 #include "spec/identity.h"
 #include "spec/placeholders.h"
 #include "spec/run_name.h"
@@ -182,10 +183,10 @@ void Planner::tell_older() {
   }
   const bool is_one = old.size() == 1;
   out_.reply.warnings.push_back(fmt::format(
-      "{} running job{} from an earlier version of the file; {} end{} first, then the replacement "
+      "{} {} from an earlier version of the file; {} end{} first, then the replacement "
       "for {} starts. To end {} now: pergpu cancel{}{}",
-      old.size(), is_one ? " is" : "s are", is_one ? "it" : "they", is_one ? "s" : "",
-      is_one ? "it" : "them", is_one ? "it" : "them", ids,
+      counted(old.size(), "running job"), is_one ? "is" : "are", is_one ? "it" : "they",
+      is_one ? "s" : "", is_one ? "it" : "them", is_one ? "it" : "them", ids,
       old.size() > kMostNamed
           ? fmt::format(" (the first {}; `pergpu ps {}` lists all)", kMostNamed, out_.reply.sweep)
           : ""));
@@ -374,20 +375,20 @@ Result<bool> Planner::adds() {
   if (why.starts_with("--add: ")) why.erase(0, std::string_view("--add: ").size());
   if (waiting + running == 0) {
     out_.reply.warnings.push_back(
-        fmt::format("-p: the {} other run{} of sweep {} ha{} ended and {} not part of it until you "
+        fmt::format("-p: the {} of sweep {} {} ended and {} not part of it until you "
                     "submit the file without -p, because rows can't be added to it: {}",
-                    others, others == 1 ? "" : "s", known_->name, others == 1 ? "s" : "ve",
+                    counted(others, "other run"), known_->name, others == 1 ? "has" : "have",
                     others == 1 ? "is" : "are", why));
     return false;
   }
   return Error{
       ErrorKind::Invalid, 0,
-      fmt::format("-p: sweep {} has {} other run{} with {} job{} queued or held and {} running. "
+      fmt::format("-p: sweep {} has {} with {} queued or held and {} running. "
                   "They would leave the sweep, and the queued ones would be cancelled, because "
                   "rows can't be added to it: {}. Write the values into the file, use another "
                   "folder (--out DIR), or cancel the sweep first (pergpu cancel {})",
-                  known_->name, others, others == 1 ? "" : "s", waiting, waiting == 1 ? "" : "s",
-                  running, why, selector_of(world_, *known_))};
+                  known_->name, counted(others, "other run"), counted(waiting, "job"), running, why,
+                  selector_of(world_, *known_))};
 }
 
 /// Jobs of the rows that this file does not name, and that stay.

@@ -8,6 +8,7 @@
 #include "job/schedule.h"
 #include "job/starting_order.h"
 #include "job/text.h"
+#include "plural.h"
 
 namespace pergpu {
 namespace {
@@ -33,9 +34,8 @@ std::string parts_words(const Demand& demand, const Capacity& capacity) {
     if (is_full && (best == nullptr || gpu.parts.taken() < best->parts.taken())) best = &gpu;
   }
   if (demand.share == 0 || best == nullptr) return "";
-  std::string words =
-      fmt::format("; {} of {} is taken by {} job{}", share_text(best->parts.taken()),
-                  to_string(best->id), best->parts.count(), best->parts.count() == 1 ? "" : "s");
+  std::string words = fmt::format("; {} of {} is taken by {}", share_text(best->parts.taken()),
+                                  to_string(best->id), counted(best->parts.count(), "job"));
   if (best->parts.promised() > 0) {
     words += fmt::format(", with {} of its memory", size_text(best->parts.promised()));
   }
@@ -111,8 +111,8 @@ std::string words(StepKey key, const Demand& demand, const Capacity& capacity, c
                          demand.step_name);
     case Obstacle::Limit: {
       const LimitUse& use = capacity.limits.at(*found.limit);
-      return fmt::format("limit {} = {} is reached by {} live job{}{}", *found.limit, use.value,
-                         use.live, use.live == 1 ? "" : "s", kept_for);
+      return fmt::format("limit {} = {} is reached by {}{}", *found.limit, use.value,
+                         counted(use.live, "live job"), kept_for);
     }
     case Obstacle::MaxStarting:
       return fmt::format(
@@ -182,10 +182,9 @@ std::string never_fits(const Demand& demand, const Capacity& capacity) {
       std::string_view note;
       if (any_instance && demand.gpus > 1) note = "; a program can use at most one MIG instance";
       if (demand.sharing == Sharing::Mig) note = "; sharing = \"mig\" needs a MIG instance";
-      const std::string asked =
-          demand.share > 0 && demand.share < kWholeGpu
-              ? fmt::format("{} of a GPU", share_text(demand.share))
-              : fmt::format("{} GPU{}", std::max(1, demand.gpus), demand.gpus > 1 ? "s" : "");
+      const std::string asked = demand.share > 0 && demand.share < kWholeGpu
+                                    ? fmt::format("{} of a GPU", share_text(demand.share))
+                                    : counted(std::max(1, demand.gpus), "GPU");
       return fmt::format("asks for {}{}{}, but can use {} of this machine's {}{}{}{}", asked,
                          demand.gpu_pattern.empty() ? "" : " " + demand.gpu_pattern,
                          with_memory(demand), allowed, capacity.gpus.size(),

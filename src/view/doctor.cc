@@ -8,6 +8,7 @@
 #include <array>
 #include <nlohmann/json.hpp>
 
+#include "plural.h"
 #include "view/escape.h"
 #include "view/utf8.h"
 
@@ -61,9 +62,11 @@ std::int64_t count_of(const std::vector<Finding>& findings, FindingState state) 
                        [&](const Finding& finding) { return finding.state == state; });
 }
 
-std::string counted(std::int64_t count, FindingState state) {
-  const bool has_plural = state != FindingState::Ok && state != FindingState::Unknown;
-  return fmt::format("{} {}{}", count, to_string(state), has_plural && count != 1 ? "s" : "");
+/// "1 problem", "2 ok".
+std::string count_text(std::int64_t count, FindingState state) {
+  const std::string_view name = to_string(state);
+  const bool is_noun = state != FindingState::Ok && state != FindingState::Unknown;
+  return counted(count, name, is_noun ? "" : name);
 }
 
 std::string summary(const std::vector<Finding>& findings, const Style& style) {
@@ -72,7 +75,7 @@ std::string summary(const std::vector<Finding>& findings, const Style& style) {
     const std::int64_t count = count_of(findings, state);
     if (count == 0) continue;
     out += (out.empty() ? "" : ", ") +
-           paint(style, is_to_mend(state) ? tone_of(state) : Tone::Plain, counted(count, state));
+           paint(style, is_to_mend(state) ? tone_of(state) : Tone::Plain, count_text(count, state));
   }
   const bool is_fine = std::none_of(findings.begin(), findings.end(), [](const Finding& finding) {
     return is_to_mend(finding.state);

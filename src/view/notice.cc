@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "job/redact.h"
+#include "plural.h"
 #include "view/escape.h"
 #include "view/jobs.h"
 #include "view/quantity.h"
@@ -65,10 +66,6 @@ std::int64_t count_of(const Notice& notice, const char* state) {
   return found == notice.counts.end() ? 0 : found->second;
 }
 
-std::string jobs_text(std::int64_t count) {
-  return fmt::format("{} job{}", count, count == 1 ? "" : "s");
-}
-
 bool all_done(const Notice& notice) {
   return !notice.counts.empty() &&
          std::all_of(notice.counts.begin(), notice.counts.end(),
@@ -80,14 +77,14 @@ std::string title_of(const Notice& notice) {
   const std::string sweep = safe_line(notice.sweep.name);
   if (notice.has("test")) return "test of pergpu's notifications for " + sweep;
   if (notice.has("end") && all_done(notice))
-    return fmt::format("{} is done: {}", sweep, jobs_text(count_of(notice, "done")));
+    return fmt::format("{} is done: {}", sweep, counted(count_of(notice, "done"), "job"));
   if (notice.has("end"))
     return fmt::format("{} ended: {}", sweep, counts_text(notice.counts, plain));
   std::string title = sweep + ":";
-  if (notice.has("failure")) title += " " + jobs_text(notice.failures) + " failed";
+  if (notice.has("failure")) title += " " + counted(notice.failures, "job") + " failed";
   if (notice.has("hold")) {
     if (notice.has("failure")) title += ",";
-    title += " " + jobs_text(count_of(notice, "held")) + " held";
+    title += " " + counted(count_of(notice, "held"), "job") + " held";
   }
   if (notice.has("outage")) {
     if (notice.has("failure") || notice.has("hold")) title += ",";
@@ -125,8 +122,8 @@ std::string table_of(const Notice& notice, const MetricsOfJobs& metrics) {
   for (const JobSnapshot& job : notice.jobs) jobs.push_back(without_secrets(job));
   std::string out = final_table(without_secrets(notice.sweep), jobs, metrics, Style{});
   if (notice.runs_left_out > 0)
-    out += fmt::format("and {} more run{}: pergpu ps -a {}\n", notice.runs_left_out,
-                       notice.runs_left_out == 1 ? "" : "s", safe_line(notice.sweep.name));
+    out += fmt::format("and {}: pergpu ps -a {}\n", counted(notice.runs_left_out, "more run"),
+                       safe_line(notice.sweep.name));
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include "coordinator/snapshot.h"
 #include "job/json_fields.h"
 #include "job/text.h"
+#include "plural.h"
 #include "view/escape.h"
 #include "view/lane_chart.h"
 #include "view/quantity.h"
@@ -21,10 +22,6 @@ namespace pergpu::view {
 namespace {
 
 using nlohmann::json;
-
-std::string plural(std::int64_t count, const std::string& word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
 
 /// "4h", "2h14m"
 std::string time_text(double seconds) {
@@ -61,7 +58,7 @@ std::string names_of(const json& plan) {
 
 std::string lanes_text(const json& plan, std::int64_t count) {
   const std::string kind = string_at(plan, "lane_kind");
-  return plural(count, kind.empty() ? "lane" : kind);
+  return counted(count, kind.empty() ? "lane" : kind);
 }
 
 void add_bars(const json& jobs, bool is_other, double total_s,
@@ -107,8 +104,7 @@ std::string chart_text(const json& plan, double total_s, const Style& style) {
   chart.lanes = std::move(shown);
   std::string out = lane_chart(chart, style);
   if (idle > 0) {
-    out +=
-        fmt::format("{} idle throughout\n", plural(static_cast<std::int64_t>(idle), "more lane"));
+    out += fmt::format("{} idle throughout\n", counted(idle, "more lane"));
   }
   return out;
 }
@@ -120,7 +116,7 @@ std::string durations_text(const json& plan) {
     text +=
         fmt::format("{}{} {} ({}{})", text.empty() ? "" : ", ", safe_line(string_at(step, "step")),
                     time_text(number(step, "mean_s").value_or(0)),
-                    plural(static_cast<std::int64_t>(number(step, "jobs").value_or(0)), "job"),
+                    counted(static_cast<std::int64_t>(number(step, "jobs").value_or(0)), "job"),
                     source == "learnt"  ? ", learned from done jobs"
                     : source == "given" ? ", as given"
                                         : "");
@@ -159,7 +155,7 @@ std::string with_lanes_text(const json& plan) {
 std::string headline(const json& plan, const std::optional<double>& total_s, const Style& style) {
   const auto jobs = static_cast<std::int64_t>(list(plan, "jobs").size());
   const auto lanes = static_cast<std::int64_t>(number(plan, "lane_count").value_or(0));
-  std::string text = fmt::format("{}: {}", names_of(plan), plural(jobs, "job"));
+  std::string text = fmt::format("{}: {}", names_of(plan), counted(jobs, "job"));
   if (lanes > 0) text += " on " + lanes_text(plan, lanes);
   if (!total_s) return text + ", and others can't start\n";
   const std::string end = time_of_day(from_rfc3339(string_at(plan, "end_at")), style.utc_offset_s);
@@ -203,13 +199,13 @@ std::vector<std::string> plan_notes(const json& plan) {
   const auto held = static_cast<std::int64_t>(number(plan, "held").value_or(0));
   if (held > 0) {
     notes.push_back(fmt::format("{} held, or need{} a held job: not counted",
-                                plural(held, "job") + (held == 1 ? " is" : " are"),
+                                counted(held, "job") + (held == 1 ? " is" : " are"),
                                 held == 1 ? "s" : ""));
   }
   for (const json& stuck : list(plan, "stuck")) {
     notes.push_back(
         fmt::format("{} of step {} can't start: {}",
-                    plural(static_cast<std::int64_t>(number(stuck, "jobs").value_or(0)), "job"),
+                    counted(static_cast<std::int64_t>(number(stuck, "jobs").value_or(0)), "job"),
                     string_at(stuck, "step"), string_at(stuck, "why")));
   }
   for (const json& note : list(plan, "notes")) {
@@ -226,7 +222,7 @@ std::string missing_text(const json& missing) {
     text += fmt::format(
         "{}can't estimate step {} of {} ({}): no job of it is done yet, and its file has no "
         "`expect`; write expect = \"1h\" into [steps.{}], or pass --expect {}=1h",
-        text.empty() ? "" : "\n", step, string_at(one, "sweep"), plural(jobs, "job"), step, step);
+        text.empty() ? "" : "\n", step, string_at(one, "sweep"), counted(jobs, "job"), step, step);
   }
   return text;
 }

@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "plural.h"
 #include "view/gantt.h"
 #include "view/html.h"
 #include "view/jobs.h"
@@ -145,7 +146,7 @@ class Page {
       rows += fact("parameter " + name, plain_text(text));
     }
     for (const auto& [code, jobs] : code_of_jobs()) {
-      rows += fact("git commit", fmt::format("{}: {} job{}", code, jobs, jobs == 1 ? "" : "s"));
+      rows += fact("git commit", fmt::format("{}: {}", code, counted(jobs, "job")));
     }
     for (const std::string& warning : r_.sweep.warnings) rows += fact("warning", warning);
     return out +

@@ -10,6 +10,7 @@
 #include <string_view>
 #include <utility>
 
+#include "plural.h"
 #include "view/escape.h"
 #include "view/jobs.h"
 #include "view/long_text.h"
@@ -77,9 +78,8 @@ std::string final_table(const SweepSnapshot& sweep, const std::vector<JobSnapsho
   }
   std::string out = render_table(columns, rows, style);
   if (left_out > 0) {
-    out += fmt::format(
-        "({} more metric{}: use a wider terminal, or see metrics.jsonl in each run's folder)\n",
-        left_out, left_out == 1 ? "" : "s");
+    out += fmt::format("({}: use a wider terminal, or see metrics.jsonl in each run's folder)\n",
+                       counted(left_out, "more metric"));
   }
   return out;
 }

@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "coordinator/snapshot.h"
+#include "plural.h"
 #include "view/escape.h"
 #include "view/quantity.h"
 #include "view/table.h"
@@ -47,17 +48,12 @@ std::string stays_text(const Segment& segment) {
   return "while a process uses it";
 }
 
-std::string counted(std::int64_t count, std::string_view thing, std::string_view things) {
-  return fmt::format("{} {}", count, count == 1 ? thing : things);
-}
-
 }  // namespace
 
 std::string sum_of(const std::vector<Segment>& segments) {
   std::uint64_t bytes = 0;
   for (const Segment& segment : segments) bytes += segment.bytes;
-  return fmt::format("{}, {}",
-                     counted(static_cast<std::int64_t>(segments.size()), "segment", "segments"),
+  return fmt::format("{}, {}", counted(segments.size(), "segment"),
                      size_text(static_cast<std::int64_t>(bytes)));
 }
 

@@ -9,6 +9,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "plural.h"
 #include "view/escape.h"
 #include "view/jobs.h"
 #include "view/long_text.h"
@@ -155,8 +156,7 @@ std::vector<std::string> status_lines(const Followed& followed, std::int64_t now
   for (std::string& line : split_lines(render_rows(columns, cells, style))) {
     lines.push_back(std::move(line));
   }
-  if (hidden > 0)
-    lines.push_back(fit(fmt::format("and {} more lane{}", hidden, hidden == 1 ? "" : "s"), style));
+  if (hidden > 0) lines.push_back(fit("and " + counted(hidden, "more lane"), style));
   const std::string keys = fmt::format("q: detach{}Ctrl-C: hold queued jobs", separator(style));
   const std::string last = followed.message.empty() ? keys : followed.message;
   lines.push_back(

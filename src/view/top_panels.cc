@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "plural.h"
 #include "view/escape.h"
 #include "view/jobs.h"
 #include "view/quantity.h"
@@ -106,7 +107,7 @@ std::int64_t not_shown(const TopSnapshot& s) {
 }
 
 std::string jobs_title(const TopSnapshot& s, const TopState& state, std::size_t rows) {
-  std::string text = fmt::format("{} job{}", rows, rows == 1 ? "" : "s");
+  std::string text = counted(rows, "job");
   if (!state.filter.empty()) text += fmt::format(" with \"{}\"", state.filter);
   if (const std::int64_t more = not_shown(s); more > 0) {
     text += fmt::format(", {} more not loaded", more);
@@ -170,8 +171,7 @@ void draw_lanes(Grid& grid, int row, int rows, const TopSnapshot& snapshot, cons
   const std::vector<int> widths = column_widths(columns, cells, grid.columns());
   for (const TableRow& cell : cells) put_row(grid, row++, cell, columns, widths, state.palette);
   if (hidden > 0) {
-    grid.put(row, 0, fmt::format("and {} more lane{}", hidden, hidden == 1 ? "" : "s"),
-             look_of(Tone::Dim, state.palette));
+    grid.put(row, 0, "and " + counted(hidden, "more lane"), look_of(Tone::Dim, state.palette));
   }
 }
 
