@@ -12,9 +12,9 @@
 #include <variant>
 #include <vector>
 
-#include "cli/notify_channel.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "os/spawn.h"
 #include "run/run_program.h"
 #include "view/escape.h"
 
@@ -23,12 +23,6 @@ namespace {
 
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kLongest = 30 * kSecond;
-
-void set(Environment& environment, const std::string& name, const std::string& value) {
-  std::erase_if(environment,
-                [&](const std::string& entry) { return entry.starts_with(name + "="); });
-  environment.push_back(name + "=" + value);
-}
 
 std::string last_line(std::string_view text) {
   text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
@@ -58,7 +52,7 @@ std::string make_folder() {
 }
 
 /// The one that is installed with pergpu, as in a virtual environment, else that of the shell.
-std::string find_python(const std::string& program, const Environment& environment) {
+std::string find_python(const std::string& program, const std::vector<std::string>& environment) {
   std::string beside = os::parent_of(program) + "/python3";
   if (::access(beside.c_str(), X_OK) == 0) return beside;
   return find_executable("python3", environment);
@@ -78,8 +72,8 @@ JobTrial try_job(const std::string& program) {
     trial.complaint = os_error("make a folder in " + temporary_folder(), error).message;
     return trial;
   }
-  Environment environment = own_environment();
-  set(environment, "PERGPU_HOME", folder + "/home");
+  std::vector<std::string> environment = os::own_environment();
+  os::set_variable(environment, "PERGPU_HOME", folder + "/home");
   const auto call = [&](std::vector<std::string> words) {
     words.insert(words.begin(), program);
     return run_program(
@@ -94,8 +88,8 @@ JobTrial try_job(const std::string& program) {
 }
 
 PythonTrial try_python(const std::string& program) {
-  Environment environment = own_environment();
-  set(environment, "PERGPU_BIN", program);
+  std::vector<std::string> environment = os::own_environment();
+  os::set_variable(environment, "PERGPU_BIN", program);
   PythonTrial trial{.python = find_python(program, environment)};
   if (trial.python.empty()) return trial;
   const Result<ProgramEnd> end = run_program({.argv = {trial.python, "-c", kImport},

@@ -19,6 +19,7 @@
 #include "cli/terminal.h"
 #include "job/gpu_parts.h"
 #include "job/redact.h"
+#include "os/spawn.h"
 #include "plural.h"
 #include "spec/exact_json.h"
 #include "spec/run_name.h"
@@ -225,7 +226,7 @@ json as_json(const SweepSpec& sweep, const Outlook& outlook) {
 
 int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& options) {
   if (Result<void> code = check_code(sweep); !code) return fail(code.error());
-  const Result<std::vector<std::string>> untold = check_notify(sweep, own_environment());
+  const Result<std::vector<std::string>> untold = check_notify(sweep, os::own_environment());
   if (!untold) return fail(untold.error());
   for (const std::string& warning : *untold) say("warning: " + warning);
   Client client(place, Client::Start::IfNeeded);
@@ -242,11 +243,11 @@ int dry_run(const Place& place, const SweepSpec& sweep, const RunOptions& option
   const SubmitPreview& preview = outlook.preview;
   if (options.engine.empty() || options.engine == "local") {
     if (Result<void> may = check_results_folder(sweep); !may) return fail(may.error());
-    for (const std::string& warning : program_warnings(sweep, environment_entries()))
+    for (const std::string& warning : program_warnings(sweep, os::own_environment()))
       say("warning: " + warning);
   }
   const bool is_on_cluster = options.engine == kSlurm || !preview.arrays.empty();
-  if (const std::string warning = slurm_warning(environment_entries());
+  if (const std::string warning = slurm_warning(os::own_environment());
       is_on_cluster && !warning.empty()) {
     say("warning: " + warning);
   }

@@ -31,7 +31,7 @@ std::optional<std::string> output_of(std::vector<std::string> argv) {
   os::UniqueFd in(ends[1]);
   os::SpawnPlan plan;
   plan.argv = std::move(argv);
-  for (char** entry = environ; *entry; ++entry) plan.env.emplace_back(*entry);
+  plan.env = os::own_environment();
   plan.env.emplace_back("GIT_OPTIONAL_LOCKS=0");
   plan.stdout_fd = in.get();
   plan.new_session = true;  // git must not ask for a password on our terminal

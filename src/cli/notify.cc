@@ -17,6 +17,7 @@
 #include "cli/result_files.h"
 #include "os/clock.h"
 #include "os/file.h"
+#include "os/spawn.h"
 #include "run/environment.h"
 #include "spec/diagnostics.h"
 #include "spec/load.h"
@@ -132,7 +133,7 @@ int test(TestOptions options) {
   notice.sweep.name = parsed.sweep->name;
   notice.submitted_at = clock.now().wall_ns;
   const view::Message message = view::message_of(notice, {});
-  const Environment environment = own_environment();
+  const Environment environment = os::own_environment();
   json told = json::array();
   bool all_arrived = true;
   for (const NotifyChannel& channel : channels) {

@@ -4,7 +4,6 @@
 #include "cli/notify_channel.h"
 
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
@@ -14,6 +13,7 @@
 #include <utility>
 
 #include "job/redact.h"
+#include "os/spawn.h"
 #include "run/http_post.h"
 #include "run/run_program.h"
 #include "view/escape.h"
@@ -26,20 +26,12 @@ using ChannelKind = NotifyChannel::Kind;
 constexpr std::string_view kNtfyServer = "https://ntfy.sh/";
 constexpr std::size_t kLongestAnswer = 200;
 
-std::optional<std::string> value_of(const Environment& environment, const std::string& name) {
-  for (const std::string& entry : environment) {
-    if (entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name))
-      return entry.substr(name.size() + 1);
-  }
-  return std::nullopt;
-}
-
 /// What was written, or the value that it names; then `secrets` holds that, too.
 Result<std::string> resolved(const std::string& written, const Environment& environment,
                              std::vector<std::string>& secrets) {
   const std::string name = variable_of(written);
   if (name.empty()) return written;
-  std::optional<std::string> value = value_of(environment, name);
+  std::optional<std::string> value = os::value_in(environment, name);
   if (!value || value->empty())
     return invalid(fmt::format("the variable {} is {} in the environment of the submit", name,
                                value ? "empty" : "not set"));
@@ -106,12 +98,6 @@ Result<std::string> send_http(const NotifyChannel& channel, const Environment& e
   return Error{sent.error().kind, 0, without(sent.error().message, address->secrets)};
 }
 
-void set(Environment& environment, const std::string& name, const std::string& value) {
-  const std::string begin = name + "=";
-  std::erase_if(environment, [&](const std::string& entry) { return entry.starts_with(begin); });
-  environment.push_back(begin + value);
-}
-
 std::string last_line(std::string_view text) {
   const std::size_t end = text.find_last_not_of(" \t\r\n");
   if (end == std::string_view::npos) return "";
@@ -125,7 +111,8 @@ Result<std::string> run_hook(const NotifyChannel& channel, const std::string& fo
                              const Environment& environment, const view::Notice& notice,
                              const view::Message& message) {
   Environment own = environment;
-  for (const auto& [name, value] : view::hook_variables(notice, message)) set(own, name, value);
+  for (const auto& [name, value] : view::hook_variables(notice, message))
+    os::set_variable(own, name, value);
   const std::string facts = view::facts_of(notice, message)
                                 .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const std::chrono::nanoseconds limit = channel.timeout;
@@ -183,12 +170,6 @@ Result<std::vector<std::string>> check_notify(const SweepSpec& sweep,
         "[notify]: `curl` is not installed, so no notification is sent over HTTP; install the "
         "package curl");
   return warnings;
-}
-
-Environment own_environment() {
-  Environment environment;
-  for (char** entry = environ; *entry != nullptr; ++entry) environment.emplace_back(*entry);
-  return environment;
 }
 
 }  // namespace pergpu::cli

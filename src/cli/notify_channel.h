@@ -25,7 +25,4 @@ Result<std::string> send_notice(const NotifyChannel& channel, const std::string&
 Result<std::vector<std::string>> check_notify(const SweepSpec& sweep,
                                               const Environment& environment);
 
-/// That of this process.
-Environment own_environment();
-
 }  // namespace pergpu::cli

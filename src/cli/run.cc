@@ -17,6 +17,7 @@
 #include "cli/submit_checks.h"
 #include "cli/submit_context.h"
 #include "os/clock.h"
+#include "os/spawn.h"
 #include "spec/emit.h"
 
 namespace pergpu::cli {
@@ -45,15 +46,15 @@ int run(const RunOptions& options) {
     if (Result<void> may = check_results_folder(*sweep); !may) return fail(may.error());
     // How one job of ours ends is said in a moment.
     if (options.detach || !options.names_one_job(*sweep)) {
-      for (const std::string& warning : program_warnings(*sweep, environment_entries()))
+      for (const std::string& warning : program_warnings(*sweep, os::own_environment()))
         say("warning: " + warning);
     }
   }
-  if (const std::string warning = slurm_warning(environment_entries());
+  if (const std::string warning = slurm_warning(os::own_environment());
       options.engine == kSlurm && !warning.empty()) {
     say("warning: " + warning);
   }
-  const Result<std::vector<std::string>> untold = check_notify(*sweep, own_environment());
+  const Result<std::vector<std::string>> untold = check_notify(*sweep, os::own_environment());
   if (!untold) return fail(untold.error());
   for (const std::string& warning : *untold) say("warning: " + warning);
 

@@ -68,8 +68,7 @@ std::optional<std::vector<std::string>> environment_of(const StepSpec& step,
   for (const auto& [name, value] : step.env) {
     if (name != "PATH") continue;
     if (has_placeholders(value)) return std::nullopt;
-    std::erase_if(own, [](const std::string& entry) { return entry.starts_with("PATH="); });
-    own.push_back("PATH=" + value);
+    os::set_variable(own, "PATH", value);
     return own;
   }
   if (step.env_pass) return std::nullopt;

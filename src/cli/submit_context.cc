@@ -14,6 +14,7 @@
 #include "os/file.h"
 #include "os/process_attributes.h"
 #include "os/random.h"
+#include "os/spawn.h"
 
 namespace pergpu::cli {
 namespace {
@@ -26,12 +27,6 @@ std::string devices_of_shell() {
 
 }  // namespace
 
-std::vector<std::string> environment_entries() {
-  std::vector<std::string> entries;
-  for (char** entry = environ; *entry; ++entry) entries.emplace_back(*entry);
-  return entries;
-}
-
 SubmitContext capture_context(const std::string& folder, const std::string& devices) {
   SubmitContext context;
   std::array<char, PATH_MAX> cwd{};
@@ -40,7 +35,7 @@ SubmitContext capture_context(const std::string& folder, const std::string& devi
   context.shell = os::own_attributes();
   for (const os::SpawnLimit& limit : context.shell->limits)
     context.limits.emplace_back(limit.resource, limit.soft);
-  context.env = environment_entries();
+  context.env = os::own_environment();
   context.devices = devices.empty() ? devices_of_shell() : devices;
   const GitState git = git_state_of(folder);
   context.git_commit = git.commit;

@@ -9,9 +9,6 @@
 
 namespace pergpu::cli {
 
-/// "NAME=VALUE" of this process.
-std::vector<std::string> environment_entries();
-
 /// cwd, umask, limits, priorities, signals, environment, a fresh key; git of `folder`.  Devices
 /// come from CUDA_VISIBLE_DEVICES when that is set and `devices` is empty.
 SubmitContext capture_context(const std::string& folder, const std::string& devices);

@@ -12,6 +12,7 @@
 #include "os/file.h"
 #include "os/program_trouble.h"
 #include "os/spawn.h"
+#include "run/run_program.h"
 #include "spec/source_text.h"
 #include "view/shell_words.h"
 
@@ -57,12 +58,7 @@ std::string sweep_files_in(const std::string& folder) {
 }
 
 bool can_be_executed(const std::string& word) {
-  std::vector<std::string> env;
-  for (char** entry = environ; *entry; ++entry) env.emplace_back(*entry);
-  const std::vector<std::string> candidates = os::exec_candidates(word, env);
-  return std::any_of(candidates.begin(), candidates.end(), [](const std::string& path) {
-    return os::is_regular(path) && ::access(path.c_str(), X_OK) == 0;
-  });
+  return !find_executable(word, os::own_environment()).empty();
 }
 
 /// How `word` would be run: "python train.py"; "": it is no program.

@@ -15,6 +15,7 @@
 #include "coordinator/readiness.h"
 #include "coordinator/simulated_sweep.h"
 #include "coordinator/submit_folders.h"
+#include "os/spawn.h"
 #include "spec/start_size.h"
 
 namespace pergpu {
@@ -25,12 +26,9 @@ constexpr std::string_view kVisibleDevices = "CUDA_VISIBLE_DEVICES";
 /// What the user wrote: without --devices the client sends the variable's value, "-1" for an empty
 /// one.
 std::string_view source_of_devices(const SubmitContext& context) {
-  const std::string begin = std::string(kVisibleDevices) + "=";
-  const auto entry = std::ranges::find_if(
-      context.env, [&](const std::string& text) { return text.starts_with(begin); });
-  if (entry == context.env.end()) return "--devices";
-  const std::string value = entry->substr(begin.size());
-  return context.devices == (value.empty() ? "-1" : value) ? kVisibleDevices : "--devices";
+  const std::optional<std::string> value = os::value_in(context.env, kVisibleDevices);
+  if (!value) return "--devices";
+  return context.devices == (value->empty() ? "-1" : *value) ? kVisibleDevices : "--devices";
 }
 
 std::vector<JobId> new_jobs(const SubmitReply& reply, JobId first_new) {

@@ -73,13 +73,6 @@ std::vector<std::string> probe_argv() {
   return {own ? *own : "/proc/self/exe", "probe"};
 }
 
-std::vector<std::string> own_environment() {
-  std::vector<std::string> env;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
-    env.push_back(*entry);
-  return env;
-}
-
 }  // namespace
 
 void carry_identities(GpuLook& look, const GpuLook& previous) {
@@ -304,7 +297,7 @@ Result<void> ProbeInventory::Impl::start() {
   const os::UniqueFd theirs(ends[1]);
   os::SpawnPlan plan;
   plan.argv = options.argv;
-  plan.env = own_environment();
+  plan.env = os::own_environment();
   plan.cwd = "/";
   plan.stdin_fd = theirs.get();
   plan.stdout_fd = theirs.get();

@@ -2,13 +2,11 @@
 // the keepers that it starts would be taken for leftovers of this keeper's job and ended with it.
 #include "keeper/revive.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 
 #include "duration.h"
 #include "os/lock.h"
-#include "os/process_tree.h"
+#include "os/paths.h"
 #include "os/spawn.h"
 
 namespace pergpu::keeper {
@@ -55,14 +53,7 @@ void start_coordinator(const std::string& pergpu, const std::string& home,
   os::SpawnPlan plan;
   if (lock) plan.fds = {{.fd = lock->fd(), .as = kLockFd}};
   plan.argv = {pergpu, "coordinator", "run"};
-  const std::string marker = std::string(os::kMarkerName) + "=";
-  for (char** entry = ::environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (text.rfind(marker, 0) == 0) continue;
-    // Only where it was set: an explicit home keeps its sockets elsewhere (os/paths.h).  Absolute,
-    // since the new process starts in "/".
-    plan.env.push_back(text.rfind("PERGPU_HOME=", 0) == 0 ? "PERGPU_HOME=" + home : text);
-  }
+  plan.env = os::environment_for_home(home);
   plan.cwd = "/";
   plan.new_session = true;
   plan.sibling = true;

@@ -14,7 +14,9 @@
 #include <string_view>
 
 #include "os/file.h"
+#include "os/process_tree.h"
 #include "os/real_path.h"
+#include "os/spawn.h"
 #include "os/utf8.h"
 
 namespace pergpu::os {
@@ -70,6 +72,17 @@ Result<void> private_folder(const std::string& path, uid_t uid) {
   }
   if (::chmod(path.c_str(), 0700) < 0) return os_error("chmod " + path);
   return {};
+}
+
+std::vector<std::string> environment_for_home(const std::string& home) {
+  constexpr std::string_view kHome = "PERGPU_HOME=";
+  const std::string marker = std::string(kMarkerName) + "=";
+  std::vector<std::string> env = own_environment();
+  std::erase_if(env, [&](const std::string& entry) { return entry.starts_with(marker); });
+  for (std::string& entry : env) {
+    if (entry.starts_with(kHome)) entry = std::string(kHome) + home;
+  }
+  return env;
 }
 
 std::string name_hash(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <functional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "result.h"
 
@@ -63,6 +64,12 @@ Result<void> remember_run_folder(const std::string& home, const std::string& fol
 /// Makes `path` if need be; it exists then, is a folder (no link) that belongs to `uid`, and only
 /// that user can use it.  ErrorKind::Denied: something else is there, which is left alone.
 Result<void> private_folder(const std::string& path, uid_t uid);
+
+/// This process's environment, for a keeper or coordinator of `home`.  PERGPU_HOME, where it's set,
+/// is the absolute `home`, because they run in "/".  It's never added, because where the home came
+/// from decides where its sockets are.  The mark of an attempt that this process was started from
+/// is left out: a process with that mark would be taken for a part of the attempt.
+std::vector<std::string> environment_for_home(const std::string& home);
 
 /// Sixteen hexadecimal digits that tell one home from another in the names of files.
 std::string name_hash(std::string_view text);

@@ -383,7 +383,31 @@ SpawnFailure describe(const SpawnPlan& plan, const ChildPlan& child) {
   return {"clone", error, plan.argv[0]};
 }
 
+bool has_name(std::string_view entry, std::string_view name) {
+  return entry.size() > name.size() && entry[name.size()] == '=' && entry.starts_with(name);
+}
+
 }  // namespace
+
+std::vector<std::string> own_environment() {
+  std::vector<std::string> env;
+  // An environment that was cleared may have no list at all.
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    env.emplace_back(*entry);
+  return env;
+}
+
+std::optional<std::string> value_in(const std::vector<std::string>& env, std::string_view name) {
+  for (const std::string& entry : env) {
+    if (has_name(entry, name)) return entry.substr(name.size() + 1);
+  }
+  return std::nullopt;
+}
+
+void set_variable(std::vector<std::string>& env, std::string_view name, std::string_view value) {
+  std::erase_if(env, [&](const std::string& entry) { return has_name(entry, name); });
+  env.push_back(std::string(name).append("=").append(value));
+}
 
 std::vector<std::string> exec_candidates(std::string_view program,
                                          const std::vector<std::string>& env) {

@@ -72,6 +72,15 @@ using SpawnResult = std::variant<Spawned, SpawnFailure>;
 /// empty.
 SpawnResult spawn(const SpawnPlan& plan);
 
+/// The environment of this process.
+std::vector<std::string> own_environment();
+
+/// The value of the first entry of that name; nullopt: it isn't set.
+std::optional<std::string> value_in(const std::vector<std::string>& env, std::string_view name);
+
+/// Removes all entries of that name and adds this one.
+void set_variable(std::vector<std::string>& env, std::string_view name, std::string_view value);
+
 /// The files that execvp() would try for `program`, in order.
 std::vector<std::string> exec_candidates(std::string_view program,
                                          const std::vector<std::string>& env);

@@ -13,7 +13,6 @@
 #include "os/child.h"
 #include "os/paths.h"
 #include "os/proc.h"
-#include "os/process_tree.h"
 #include "os/socket_folder.h"
 #include "os/spawn.h"
 
@@ -22,21 +21,6 @@ namespace {
 
 constexpr int kListenFd = 3;
 constexpr int kNotifyFd = 4;
-
-/// The coordinator's own environment, without the mark of an attempt that it may have been started
-/// from: a keeper that carries it would be taken for a part of that attempt.
-std::vector<std::string> keeper_environment(const KeeperSite& site) {
-  const std::string marker = std::string(os::kMarkerName) + "=";
-  std::vector<std::string> out;
-  for (char** entry = ::environ; *entry != nullptr; ++entry) {
-    const std::string text = *entry;
-    if (text.rfind(marker, 0) == 0) continue;
-    // Absolute, since a keeper runs in "/"; never added, since where the home came from decides
-    // where its sockets are (os/paths.h).
-    out.push_back(text.rfind("PERGPU_HOME=", 0) == 0 ? "PERGPU_HOME=" + site.home : text);
-  }
-  return out;
-}
 
 }  // namespace
 
@@ -76,7 +60,7 @@ Result<std::unique_ptr<KeeperLink>> KeeperLink::start(os::Loop& loop, const Keep
   add_place("--group-track", site.groups.track);
   add_place("--group-memory", site.groups.memory);
   add_place("--group-cpu", site.groups.cpu);
-  plan.env = keeper_environment(site);
+  plan.env = os::environment_for_home(site.home);
   plan.cwd = "/";
   plan.new_session = true;
   plan.fds = {{.fd = listener->get(), .as = kListenFd},

@@ -72,7 +72,7 @@ void Messenger::send(const std::string& request, std::int64_t limit_ns,
   helper->said = std::move(*said);
   os::SpawnPlan plan;
   plan.argv = {pergpu_program_, "notify", "send"};
-  for (char** entry = environ; *entry != nullptr; ++entry) plan.env.emplace_back(*entry);
+  plan.env = os::own_environment();
   plan.cwd = "/";
   plan.stdin_fd = asked->get();
   plan.stdout_fd = helper->said.get();

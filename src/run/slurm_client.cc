@@ -4,7 +4,6 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
@@ -14,6 +13,7 @@
 #include <string_view>
 #include <utility>
 
+#include "os/spawn.h"
 #include "run/run_program.h"
 #include "run/slurm_environment.h"
 #include "run/slurm_words.h"
@@ -24,12 +24,6 @@ namespace {
 constexpr std::int64_t kLimit = 60'000'000'000;
 constexpr std::size_t kMostQueue = 256u << 20;
 constexpr std::size_t kMostIds = 200;
-
-std::vector<std::string> own_environment() {
-  std::vector<std::string> out;
-  for (char** entry = environ; *entry != nullptr; ++entry) out.emplace_back(*entry);
-  return out;
-}
 
 /// Slurm's commands take options from these, too: what a call says must not be overruled by what a
 /// shell has, nor go to another cluster.
@@ -113,7 +107,7 @@ void Client::search_also(std::string path) {
 }
 
 std::string Client::find(const std::string& program) const {
-  std::string found = find_executable(program, own_environment());
+  std::string found = find_executable(program, os::own_environment());
   for (const std::string& path : more_paths_) {
     if (!found.empty()) break;
     found = find_executable(program, {"PATH=" + path});
@@ -132,7 +126,7 @@ Result<Client::Said> Client::call(std::vector<std::string> argv, const SubmitCal
   }
   argv.front() = program;
   ProgramCall call{.argv = std::move(argv),
-                   .env = submit == nullptr ? own_environment() : submit->environment,
+                   .env = submit == nullptr ? os::own_environment() : submit->environment,
                    .cwd = submit == nullptr ? "/" : submit->cwd,
                    .input = submit == nullptr ? std::string() : submit->script,
                    .limit_ns = kLimit,

@@ -4,7 +4,6 @@
 
 #include <signal.h>
 #include <sys/epoll.h>
-#include <unistd.h>
 
 #include <optional>
 #include <utility>
@@ -39,7 +38,7 @@ void StackWriter::write(std::int32_t root, const std::string& path,
   helper->done = std::move(done);
   os::SpawnPlan plan;
   plan.argv = {pergpu_program_, "stacks", "--below", std::to_string(root), "--out", path};
-  for (char** entry = environ; *entry != nullptr; ++entry) plan.env.emplace_back(*entry);
+  plan.env = os::own_environment();
   plan.cwd = "/";
   plan.umask = 077;  // the sweep's may be narrower than ours
   plan.parent_death_signal = SIGKILL;

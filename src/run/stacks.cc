@@ -9,7 +9,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
 #include <vector>
 
@@ -21,6 +20,7 @@
 #include "os/folder_walk.h"
 #include "os/process_tree.h"
 #include "os/spawn.h"
+#include "run/run_program.h"
 
 namespace pergpu {
 namespace {
@@ -98,21 +98,12 @@ std::string process_text(const os::TreeMember& member) {
   return out;
 }
 
-std::string find_program(const std::string& name) {
-  const char* path = std::getenv("PATH");
-  const std::vector<std::string> env = {std::string("PATH=") + (path ? path : "/usr/bin:/bin")};
-  for (const std::string& candidate : os::exec_candidates(name, env)) {
-    if (::access(candidate.c_str(), X_OK) == 0) return candidate;
-  }
-  return "";
-}
-
 /// Output of a tool behind what is there; ended when it takes too long.
 void run_tool(Page& page, std::vector<std::string> argv) {
   page.add("\n" + argv.front().substr(argv.front().rfind('/') + 1) + ":\n");
   os::SpawnPlan plan;
   plan.argv = std::move(argv);
-  for (char** entry = environ; *entry != nullptr; ++entry) plan.env.emplace_back(*entry);
+  plan.env = os::own_environment();
   plan.stdout_fd = plan.stderr_fd = page.fd();
   plan.parent_death_signal = SIGKILL;
   os::SpawnResult result = os::spawn(plan);
@@ -127,8 +118,9 @@ void run_tool(Page& page, std::vector<std::string> argv) {
 }
 
 void add_tool_stacks(Page& page, const std::vector<os::TreeMember>& tree) {
-  const std::string py_spy = find_program("py-spy");
-  const std::string gdb = find_program("gdb");
+  const std::vector<std::string> env = os::own_environment();
+  const std::string py_spy = find_executable("py-spy", env);
+  const std::string gdb = find_executable("gdb", env);
   std::size_t runs = 0;
   for (const os::TreeMember& member : tree) {
     const bool is_python = member.name.find("python") != std::string::npos;

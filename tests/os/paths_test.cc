@@ -4,6 +4,8 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "os/process_tree.h"
+#include "os/spawn.h"
 
 namespace pergpu::os {
 namespace {
@@ -239,6 +241,22 @@ TEST(RunFolder, RuntimeFolderOfOthersIsNotUsed) {
   const Variable runtime("XDG_RUNTIME_DIR", dir / "runtime");
   EXPECT_EQ(*run_folder({.path = dir.path(), .is_explicit = false, .why_elsewhere = ""}),
             dir / "run");
+}
+
+TEST(EnvironmentForHome, HasTheAbsoluteHomeAndNoMarkOfAnAttempt) {
+  const Variable home("PERGPU_HOME", "relative/home");
+  const Variable marker(kMarkerName, "/some/home/1.1");
+  const Variable other("PERGPU_ATTEMPT", "1.1");
+  const std::vector<std::string> env = environment_for_home("/absolute/home");
+  EXPECT_EQ(value_in(env, "PERGPU_HOME"), "/absolute/home");
+  EXPECT_EQ(value_in(env, kMarkerName), std::nullopt);
+  EXPECT_EQ(value_in(env, "PERGPU_ATTEMPT"), "1.1");
+}
+
+TEST(EnvironmentForHome, AddsNoHomeWhereNoneIsSet) {
+  const Variable home("PERGPU_HOME", "");
+  ::unsetenv("PERGPU_HOME");
+  EXPECT_EQ(value_in(environment_for_home("/absolute/home"), "PERGPU_HOME"), std::nullopt);
 }
 
 TEST(FindProgram, BesideThisOne) {

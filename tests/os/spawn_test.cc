@@ -176,6 +176,29 @@ TEST(ExecCandidates, FollowPathAndItsEmptyEntries) {
   EXPECT_EQ(exec_candidates("", {"PATH=/a"}), List{});
 }
 
+TEST(Variables, AreFoundByTheirWholeNames) {
+  const std::vector<std::string> env = {"PATHS=1", "PATH=/a=b", "PATH=/second", "EMPTY="};
+  EXPECT_EQ(value_in(env, "PATH"), "/a=b");
+  EXPECT_EQ(value_in(env, "EMPTY"), "");
+  EXPECT_EQ(value_in(env, "PAT"), std::nullopt);
+  EXPECT_EQ(value_in({}, "PATH"), std::nullopt);
+}
+
+TEST(Variables, AreSetOnce) {
+  std::vector<std::string> env = {"A=1", "AB=1", "A=2"};
+  set_variable(env, "A", "3");
+  set_variable(env, "C", "");
+  EXPECT_EQ(env, (std::vector<std::string>{"AB=1", "A=3", "C="}));
+}
+
+TEST(Variables, OfThisProcessAreThoseOfTheShell) {
+  ASSERT_EQ(::setenv("PERGPU_SPAWN_TEST", "x=y", 1), 0);
+  const std::vector<std::string> env = own_environment();
+  ::unsetenv("PERGPU_SPAWN_TEST");
+  EXPECT_EQ(value_in(env, "PERGPU_SPAWN_TEST"), "x=y");
+  EXPECT_EQ(value_in(own_environment(), "PERGPU_SPAWN_TEST"), std::nullopt);
+}
+
 TEST_F(Spawn, NothingIsInheritedThatIsNotListed) {
   const UniqueFd leaky(::open("/dev/null", O_RDONLY));  // without O_CLOEXEC
   SpawnPlan plan = shell("ls /proc/self/fd; env");
