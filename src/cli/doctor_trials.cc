@@ -7,7 +7,6 @@
 
 #include <cerrno>
 #include <cstdint>
-#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -24,18 +23,14 @@ namespace {
 constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kLongest = 30 * kSecond;
 
-std::string last_line(std::string_view text) {
-  text = text.substr(0, text.find_last_not_of(" \t\r\n") + 1);
-  return view::safe_line(std::string(text.substr(text.find_last_of('\n') + 1)));
-}
-
 /// "": it ended with exit code 0.
 std::string complaint_of(const Result<ProgramEnd>& end) {
   if (!end) return end.error().message;
   if (!end->status) return fmt::format("no end after {} s", kLongest / kSecond);
   const auto* exited = std::get_if<os::Exited>(&*end->status);
   if (exited != nullptr && exited->code == 0) return "";
-  std::string line = last_line(end->complaint.empty() ? end->output : end->complaint);
+  std::string line =
+      view::safe_line(last_line(end->complaint.empty() ? end->output : end->complaint));
   if (!line.empty()) return line;
   return exited != nullptr ? fmt::format("exit code {}", exited->code)
                            : fmt::format("signal {}", std::get<os::Signaled>(*end->status).signal);

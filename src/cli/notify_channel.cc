@@ -98,15 +98,6 @@ Result<std::string> send_http(const NotifyChannel& channel, const Environment& e
   return Error{sent.error().kind, 0, without(sent.error().message, address->secrets)};
 }
 
-std::string last_line(std::string_view text) {
-  const std::size_t end = text.find_last_not_of(" \t\r\n");
-  if (end == std::string_view::npos) return "";
-  text = text.substr(0, end + 1);
-  const std::size_t begin = text.find_last_of("\r\n");
-  if (begin != std::string_view::npos) text.remove_prefix(begin + 1);
-  return view::safe_line(redact_text(text.substr(0, kLongestAnswer)));
-}
-
 Result<std::string> run_hook(const NotifyChannel& channel, const std::string& folder,
                              const Environment& environment, const view::Notice& notice,
                              const view::Message& message) {
@@ -131,7 +122,8 @@ Result<std::string> run_hook(const NotifyChannel& channel, const std::string& fo
   } else {
     how = fmt::format("ended by signal {}", std::get<os::Signaled>(*end->status).signal);
   }
-  const std::string words = last_line(end->complaint.empty() ? end->output : end->complaint);
+  const std::string_view line = last_line(end->complaint.empty() ? end->output : end->complaint);
+  const std::string words = view::safe_line(redact_text(line.substr(0, kLongestAnswer)));
   return Error{ErrorKind::Unavailable, 0, words.empty() ? how : how + ": " + words};
 }
 

@@ -66,11 +66,6 @@ bool has_succeeded(const ProgramEnd& end) {
 
 Error trouble(std::string what) { return Error{ErrorKind::Unavailable, 0, std::move(what)}; }
 
-std::string last_line(std::string text) {
-  while (!text.empty() && text.back() == '\n') text.pop_back();
-  return text.substr(text.rfind('\n') + 1);
-}
-
 /// `is_so` within the patience.
 template <typename Condition>
 bool await(const Condition& is_so) {
@@ -147,7 +142,7 @@ Result<void> MpsControl::launch(const std::string& folder, const std::string& gp
   if (!end) return std::move(end).error();
   if (!has_succeeded(*end)) {
     const Result<std::string> text = os::read_tail(said, kMostText);
-    const std::string why = text ? last_line(*text) : std::string();
+    const std::string why = text ? std::string(last_line(*text)) : std::string();
     return trouble(fmt::format("{} -d {}{}", kProgram, end->status ? "failed" : "doesn't exit",
                                why.empty() ? "" : ": " + why));
   }

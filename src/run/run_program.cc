@@ -81,6 +81,11 @@ Result<os::UniqueFd> memory_file(std::string_view text) {
   return fd;
 }
 
+std::string_view last_line(std::string_view output) {
+  output = output.substr(0, output.find_last_not_of(" \t\r\n") + 1);
+  return output.substr(output.find_last_of("\r\n") + 1);
+}
+
 std::string find_executable(const std::string& program, const std::vector<std::string>& env) {
   for (const std::string& candidate : os::exec_candidates(program, env)) {
     if (os::is_regular(candidate) && ::access(candidate.c_str(), X_OK) == 0) return candidate;

@@ -32,6 +32,9 @@ struct ProgramEnd {
   std::string complaint = {};                           // … and of stderr
 };
 
+/// The last line of an output that isn't blank, without the blanks behind it.
+std::string_view last_line(std::string_view output);
+
 /// It has a session of its own, and ends with us.  At the limit its process group is killed.  What
 /// it leaves running in the background after its end is left alone.
 Result<ProgramEnd> run_program(const ProgramCall& call);

@@ -80,6 +80,15 @@ TEST(RunProgram, NamesAProgramThatIsNotThere) {
   EXPECT_NE(end.error().message.find("no-such-program"), std::string::npos);
 }
 
+TEST(LastLine, IsTheLastThatIsNotBlank) {
+  EXPECT_EQ(last_line("one\ntwo\n"), "two");
+  EXPECT_EQ(last_line("one\r\n two \t\r\n \n\n"), " two");
+  EXPECT_EQ(last_line("10 %\r20 %\r"), "20 %");
+  EXPECT_EQ(last_line("one"), "one");
+  EXPECT_EQ(last_line(" \n"), "");
+  EXPECT_EQ(last_line(""), "");
+}
+
 TEST(HttpPost, QuotesWhatCurlReads) {
   const std::string config = curl_config(
       {.url = "https://example.org/\"x\\y", .headers = {"Title: a\nurl = \"file:///etc/passwd\""}});
