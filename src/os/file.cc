@@ -109,12 +109,6 @@ Result<void> write_file_atomic(const std::string& path, std::string_view content
   return folder->write_file_atomic(name_of(path), content, mode, durable);
 }
 
-Result<void> write_new_file(const std::string& path, std::string_view content, mode_t mode) {
-  const Result<HeldFolder> folder = HeldFolder::open(parent_of(path), Links::Anyones);
-  if (!folder) return os_error("create " + path, folder.error().os_errno);
-  return folder->write_new_file(name_of(path), content, mode);
-}
-
 Result<void> make_dirs(const std::string& path, mode_t mode) {
   const Result<HeldFolder> made = HeldFolder::make(path, mode, Links::Anyones);
   return made ? Result<void>() : made.error();

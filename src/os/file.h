@@ -37,10 +37,6 @@ Result<void> write_file_atomic(const std::string& path, std::string_view content
 /// takes or refuses a value as a whole).
 Result<void> write_kernel_file(const std::string& path, std::string_view value);
 
-/// For a file that is not there yet; os_errno EEXIST when it is.  A reader may see a part, and so
-/// may who comes after a crash: compare before relying on it.
-Result<void> write_new_file(const std::string& path, std::string_view content, mode_t mode);
-
 /// Makes `path` and its missing parents; new ones get `mode` (set-group-id is inherited).
 Result<void> make_dirs(const std::string& path, mode_t mode);
 

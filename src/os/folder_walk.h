@@ -70,8 +70,10 @@ class HeldFolder {
   Result<HeldFolder> open_below(const std::string& path) const;
   /// The same, and makes what is missing; new folders get `mode`.
   Result<HeldFolder> make_below(const std::string& path, mode_t mode) const;
-  /// As write_new_file() and write_file_atomic() of os/file.h.
+  /// For a file that doesn't exist yet; os_errno EEXIST when it does.  A reader may see a part of
+  /// it, also after a crash: compare before relying on it.
   Result<void> write_new_file(const std::string& name, std::string_view content, mode_t mode) const;
+  /// As write_file_atomic() of os/file.h.
   Result<void> write_file_atomic(const std::string& name, std::string_view content, mode_t mode,
                                  bool durable) const;
   /// The names in it are on disk.

@@ -11,6 +11,7 @@
 #include "cli/exit_code.h"
 #include "fake_coordinator.h"
 #include "os/file.h"
+#include "os/folder_walk.h"
 #include "os/lock.h"
 #include "os/new_name.h"
 #include "store/schema.h"
@@ -42,7 +43,11 @@ std::optional<os::FileLock> lock_home(const Scratch& scratch) {
   return *std::move(lock);
 }
 
-void write_new(const std::string& path) { EXPECT_TRUE(os::write_new_file(path, "some", 0600)); }
+/// REQUIRES: no file of that name.
+void write_new(const std::string& path) {
+  const Result<os::HeldFolder> folder = os::HeldFolder::open(os::parent_of(path));
+  EXPECT_TRUE(folder && folder->write_new_file(os::name_of(path), "some", 0600));
+}
 
 TEST(StoreCommand, CoordinatorThatDiesWithTheCopyMadeIsNotAskedForTheSameAgain) {
   NEEDS_BINARY();

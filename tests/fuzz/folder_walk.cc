@@ -69,7 +69,8 @@ class World {
     private_ = root_ + "/private";
     check(static_cast<bool>(os::make_dirs(private_ + "/sub", 0700)), "a private folder");
     for (const char* file : {"/config.json", "/sub/f"})
-      check(static_cast<bool>(os::write_new_file(private_ + file, kSecret, 0600)), "private files");
+      check(static_cast<bool>(os::write_file_atomic(private_ + file, kSecret, 0600, false)),
+            "private files");
     // What is changed there has another time.
     const std::array<timespec, 2> then = {
         {{.tv_sec = 1, .tv_nsec = 0}, {.tv_sec = 1, .tv_nsec = 0}}};
@@ -97,7 +98,7 @@ class World {
     check(static_cast<bool>(os::make_dirs(at("b"), 0700)), "results");
     check(::chmod(results_.c_str(), 0777) == 0, "results for all");
     for (const char* file : {"c", "a/c", "b/c"})
-      check(static_cast<bool>(os::write_new_file(at(file), "public", 0644)), "a result");
+      check(static_cast<bool>(os::write_file_atomic(at(file), "public", 0644, false)), "a result");
     link("a", "mine");
     link("loop", "loop");
     check(::mkfifo(at("fifo").c_str(), 0666) == 0, "a FIFO");

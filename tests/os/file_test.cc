@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "fixture.h"
+#include "os/folder_walk.h"
 
 namespace pergpu::os {
 namespace {
@@ -28,9 +29,11 @@ TEST(ReadFile, WholeContentUpToTheLimit) {
 // A killed process leaves its temporary files, and its pid may be ours.
 TEST(WriteFile, LeftoversOfAnotherProcessDoNotHinderIt) {
   const TempDir dir;
+  const Result<HeldFolder> folder = HeldFolder::open(dir.path());
+  ASSERT_TRUE(folder);
   for (int count = 0; count < 1000; ++count) {
     const std::string left = ".f." + std::to_string(::getpid()) + "." + std::to_string(count);
-    ASSERT_TRUE(write_new_file(dir / (left + ".tmp"), "", 0600));
+    ASSERT_TRUE(folder->write_new_file(left + ".tmp", "", 0600));
   }
   EXPECT_TRUE(write_file_atomic(dir / "f", "12345", 0600, false));
   EXPECT_EQ(*read_file(dir / "f", 5), "12345");
@@ -94,12 +97,14 @@ TEST(WriteFileAtomic, SymlinkIsReplacedNotFollowed) {
 
 TEST(WriteNewFile, IsForAbsentFilesOnly) {
   const TempDir dir;
-  ASSERT_TRUE(write_new_file(dir / "f", "first", 0640));
+  const Result<HeldFolder> folder = HeldFolder::open(dir.path());
+  ASSERT_TRUE(folder);
+  ASSERT_TRUE(folder->write_new_file("f", "first", 0640));
   EXPECT_EQ(mode_of(dir / "f"), 0640u);
-  EXPECT_EQ(write_new_file(dir / "f", "second", 0640).error().os_errno, EEXIST);
+  EXPECT_EQ(folder->write_new_file("f", "second", 0640).error().os_errno, EEXIST);
   EXPECT_EQ(*read_file(dir / "f", 10), "first");
   ASSERT_EQ(::symlink("nowhere", (dir / "link").c_str()), 0);
-  EXPECT_EQ(write_new_file(dir / "link", "x", 0640).error().os_errno, EEXIST);
+  EXPECT_EQ(folder->write_new_file("link", "x", 0640).error().os_errno, EEXIST);
   EXPECT_FALSE(exists(dir / "nowhere"));
 }
 

@@ -124,7 +124,7 @@ TEST_F(FolderLockFaults, APrivateFolderUnderTheNameOfALockKeepsItsMode) {
   is_network = true;
   const std::string place = dir_ / ".pergpu-lock.train";
   ASSERT_EQ(::mkdir(place.c_str(), 0700), 0);
-  ASSERT_TRUE(write_new_file(place + "/notes", "private", 0600));
+  ASSERT_TRUE(write_file_atomic(place + "/notes", "private", 0600, false));
   ASSERT_TRUE(take_lock(folder_, "a"));
   struct stat st = {};
   ASSERT_EQ(::stat(place.c_str(), &st), 0);

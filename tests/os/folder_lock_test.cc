@@ -38,7 +38,7 @@ class RunFolder {
 
 TEST(FolderLock, APrivateFileThatWasMovedToItsNameKeepsItsTextAndMode) {
   const TempDir dir;
-  ASSERT_TRUE(write_new_file(lock_of(dir), "KEY", 0600));
+  ASSERT_TRUE(write_file_atomic(lock_of(dir), "KEY", 0600, false));
   EXPECT_EQ(take_lock(dir.path(), "job 1").error().kind, ErrorKind::Denied);
   (void)holder_of_folder(dir.path());
   tidy_folder(dir.path());

@@ -87,7 +87,7 @@ TEST(HeldFolder, IsMadeWithItsModeWhateverTheUmask) {
     EXPECT_TRUE(HeldFolder::make(path, 0700)) << "it's there";
     EXPECT_EQ(mode_of(path), 02775u) << "as it was made";
   }
-  ASSERT_TRUE(write_new_file(dir / "file", "", 0600));
+  ASSERT_TRUE(write_file_atomic(dir / "file", "", 0600, false));
   const Result<HeldFolder> below = HeldFolder::make(dir / "file/x", 0755);
   ASSERT_FALSE(below);
   EXPECT_NE(below.error().message.find("file: a file with that name exists"), std::string::npos)
@@ -229,7 +229,7 @@ TEST(WalkThrough, HoldsTheFileThatLinksOfItsUserLeadTo) {
   EXPECT_EQ(walk_through(dir / "loop").error().os_errno, ELOOP);
   // What is planted later is replaced, and not written through.
   const Result<HeldName> held = walk_through(dir / "a/f");
-  ASSERT_TRUE(held && write_new_file(dir / "secret", "mine", 0600));
+  ASSERT_TRUE(held && write_file_atomic(dir / "secret", "mine", 0600, false));
   ASSERT_EQ(::unlink((dir / "a/f").c_str()), 0);
   ASSERT_EQ(::symlink("../secret", (dir / "a/f").c_str()), 0);
   ASSERT_TRUE(held->folder.write_file_atomic(held->name, "page", 0600, false));
@@ -240,7 +240,7 @@ TEST(WalkThrough, FindsLinksOfAnotherUserWhereverTheyAre) {
   if (!is_root()) GTEST_SKIP() << "needs root, to make a link of another user";
   const TempDir dir;
   ASSERT_TRUE(make_dirs(dir / "a", 0755));
-  ASSERT_TRUE(write_new_file(dir / "a/f", "", 0600));
+  ASSERT_TRUE(write_file_atomic(dir / "a/f", "", 0600, false));
   ASSERT_EQ(::symlink("a/f", (dir / "mine").c_str()), 0);
   ASSERT_EQ(::symlink("gone", (dir / "dangling").c_str()), 0);
   plant("a/f", dir / "theirs");
@@ -317,7 +317,7 @@ class FolderRace : public testing::Test {
       ASSERT_TRUE(make_dirs(dir_ / folder, 0700));
     ASSERT_EQ(::chmod((dir_ / "runs").c_str(), 0777), 0);
     for (const char* file : {"victim/config.json", "victim/log.txt", "victim/sub/f"})
-      ASSERT_TRUE(write_new_file(dir_ / file, "secret", 0600));
+      ASSERT_TRUE(write_file_atomic(dir_ / file, "secret", 0600, false));
   }
   /// Nothing that happened touched what is private.
   void expect_untouched() const {
@@ -400,7 +400,7 @@ TEST_F(FolderRace, ALinkOfTheUserThatIsMovedThereLeadsNowhere) {
 
 // The mode is set on the folder that was made, not on one that has got its name.
 TEST_F(FolderRace, APrivateFolderUnderTheFreshNameKeepsItsMode) {
-  ASSERT_TRUE(write_new_file(dir_ / "runs/private/marker", "", 0600));
+  ASSERT_TRUE(write_file_atomic(dir_ / "runs/private/marker", "", 0600, false));
   const mode_t before = ::umask(077);
   {
     const Adversary adversary(dir_);

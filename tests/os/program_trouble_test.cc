@@ -16,7 +16,7 @@ namespace {
 class ProgramTrouble : public ::testing::Test {
  protected:
   void file(const std::string& name, const std::string& text, mode_t mode = 0755) {
-    ASSERT_TRUE(write_new_file(dir_ / name, text, mode));
+    ASSERT_TRUE(write_file_atomic(dir_ / name, text, mode, false));
   }
   std::string of(const std::string& program) {
     return program_trouble(program, dir_.path(), {"PATH=" + dir_.path() + "/bin:/bin:/usr/bin"});

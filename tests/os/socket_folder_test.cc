@@ -79,7 +79,7 @@ TEST_F(SocketFolder, LinksWhoseFolderIsGoneAreRemoved) {
 TEST_F(SocketFolder, APlaceThatOthersCouldLeadElsewhereIsPassedOver) {
   const std::string trap = dir_ / "trap";
   ASSERT_TRUE(make_dirs(trap, 0777));
-  ASSERT_TRUE(write_new_file(trap + "/x", "", 0600));
+  ASSERT_TRUE(write_file_atomic(trap + "/x", "", 0600, false));
   const std::string link = dir_ / "link";
   ASSERT_EQ(::symlink(trap.c_str(), link.c_str()), 0);
   const std::string folder = folder_of(200);

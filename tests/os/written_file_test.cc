@@ -17,7 +17,7 @@ class WrittenFile : public testing::Test {
  protected:
   void SetUp() override {
     ASSERT_TRUE(make_dirs(dir_ / "out", 0755));
-    ASSERT_TRUE(write_new_file(dir_ / "secret", "secret", 0600));
+    ASSERT_TRUE(write_file_atomic(dir_ / "secret", "secret", 0600, false));
   }
   /// Refused, and the message says why.
   void expect_refused(const std::string& why, Writer writer = Writer::Job) const {
@@ -49,7 +49,7 @@ TEST(NextData, PassesOverHolesAndStaysWhereBytesAre) {
 
 TEST_F(WrittenFile, IsReadUpToALimit) {
   EXPECT_EQ(read_written(path_, Writer::Keeper, 100).error().kind, ErrorKind::NotFound);
-  ASSERT_TRUE(write_new_file(path_, "one\ntwo\n", 0644));
+  ASSERT_TRUE(write_file_atomic(path_, "one\ntwo\n", 0644, false));
   EXPECT_EQ(*read_written(path_, Writer::Keeper, 8), "one\ntwo\n");
   EXPECT_EQ(read_written(path_, Writer::Keeper, 7).error().kind, ErrorKind::Invalid);
   EXPECT_EQ(*read_written_tail(path_, Writer::Keeper, 4), "two\n");
@@ -92,7 +92,7 @@ TEST_F(WrittenFile, IsNoFifoAndNoDevice) {
 
 TEST_F(WrittenFile, OfAKeeperBelongsToTheUserOrToWhoOwnsItsFolder) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to make files of another user";
-  ASSERT_TRUE(write_new_file(path_, "theirs", 0644));
+  ASSERT_TRUE(write_file_atomic(path_, "theirs", 0644, false));
   ASSERT_EQ(::chown(path_.c_str(), 61001, 61001), 0);
   expect_refused("belongs to uid 61001", Writer::Keeper);
   EXPECT_EQ(*read_written(path_, Writer::Job, 10), "theirs") << "written in a container";
@@ -102,7 +102,7 @@ TEST_F(WrittenFile, OfAKeeperBelongsToTheUserOrToWhoOwnsItsFolder) {
 }
 
 TEST_F(WrittenFile, ThatIsExecutedIsOfItsUserAlone) {
-  ASSERT_TRUE(write_new_file(path_, "mine", 0644));
+  ASSERT_TRUE(write_file_atomic(path_, "mine", 0644, false));
   EXPECT_EQ(*read_written(path_, Writer::User, 10), "mine");
   for (const mode_t mode : {0664, 0646}) {
     ASSERT_EQ(::chmod(path_.c_str(), mode), 0);

@@ -26,7 +26,7 @@ struct MpsControlTest : ::testing::Test {
     const std::string script = "#!/bin/sh\nexport FAKE_MPS_REFUSE=" + root +
                                "/refuse CLAIMS=" + root +
                                "\nexec " PERGPU_TEST_DATA "/../fake_mps/control \"$@\"\n";
-    EXPECT_TRUE(os::write_new_file(program, script, 0755));
+    EXPECT_TRUE(os::write_file_atomic(program, script, 0755, false));
     control.emplace(program);
     folder = mps_folder(root, kGpu);
   }
@@ -62,7 +62,7 @@ TEST_F(MpsControlTest, OneThatWasKilledIsStartedAnew) {
 }
 
 TEST_F(MpsControlTest, WhyItDoesNotStartIsTold) {
-  ASSERT_TRUE(os::write_new_file(root + "/refuse", "", 0644));
+  ASSERT_TRUE(os::write_file_atomic(root + "/refuse", "", 0644, false));
   const Result<std::int32_t> pid = control->start(folder, kGpu);
   ASSERT_FALSE(pid);
   EXPECT_NE(pid.error().message.find("a fake refusal"), std::string::npos) << pid.error().message;
@@ -71,7 +71,7 @@ TEST_F(MpsControlTest, WhyItDoesNotStartIsTold) {
 TEST_F(MpsControlTest, AnotherProcessOfThatNumberIsNoDaemon) {
   ASSERT_TRUE(os::make_dirs(folder, 0700));
   const std::string text = std::to_string(::getpid());
-  ASSERT_TRUE(os::write_new_file(folder + "/nvidia-cuda-mps-control.pid", text, 0644));
+  ASSERT_TRUE(os::write_file_atomic(folder + "/nvidia-cuda-mps-control.pid", text, 0644, false));
   EXPECT_EQ(mps_daemon(folder), 0);
 }
 

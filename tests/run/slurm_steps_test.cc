@@ -59,7 +59,7 @@ struct SlurmStepOutput : ::testing::Test {
     EXPECT_FALSE(os::exists(folder + "/ran")) << what;
   }
   void write(const std::string& file) const {
-    ASSERT_TRUE(os::write_new_file(file, kBefore, 0600));
+    ASSERT_TRUE(os::write_file_atomic(file, kBefore, 0600, false));
   }
   static std::string read(const std::string& file) {
     const Result<std::string> text = os::read_file(file, 1u << 20);
