@@ -214,30 +214,6 @@ std::vector<EventScalar> scalars_of_record(std::string_view record) {
   return scalars;
 }
 
-std::string with_checksum(std::string_view payload) {
-  std::string record(payload);
-  const std::uint32_t crc = masked_crc(payload);
-  for (unsigned shift = 0; shift < 32; shift += 8) {
-    record += static_cast<char>(static_cast<unsigned char>(crc >> shift & 0xff));
-  }
-  return record;
-}
-
-std::vector<EventScalar> scalars_of_events(std::string_view bytes) {
-  std::vector<EventScalar> all;
-  while (bytes.size() >= kRecordHead) {
-    const std::optional<std::uint64_t> length = record_length(bytes.substr(0, kRecordHead));
-    bytes.remove_prefix(kRecordHead);
-    if (!length || bytes.size() < kRecordFoot || *length > bytes.size() - kRecordFoot) break;
-    const std::size_t size = static_cast<std::size_t>(*length) + kRecordFoot;
-    for (EventScalar& scalar : scalars_of_record(bytes.substr(0, size))) {
-      all.push_back(std::move(scalar));
-    }
-    bytes.remove_prefix(size);
-  }
-  return all;
-}
-
 void NewestScalars::add(EventScalar scalar) {
   const auto known = std::find_if(newest_.begin(), newest_.end(), [&](const EventScalar& other) {
     return other.tag == scalar.tag;

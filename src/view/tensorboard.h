@@ -39,12 +39,6 @@ std::optional<std::uint64_t> record_length(std::string_view head);
 /// `record`: a payload and its checksum.  None of one that is damaged.
 std::vector<EventScalar> scalars_of_record(std::string_view record);
 
-/// `payload` and its checksum: a record.
-std::string with_checksum(std::string_view payload);
-
-/// Of a file, or of its beginning.
-std::vector<EventScalar> scalars_of_events(std::string_view bytes);
-
 /// The last value of each tag, of at most kMostTags.
 class NewestScalars {
  public:

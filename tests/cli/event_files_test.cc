@@ -11,6 +11,7 @@
 #include <iterator>
 #include <utility>
 
+#include "../view/event_records.h"
 #include "cli/result_files.h"
 #include "program.h"
 
@@ -57,9 +58,40 @@ TEST(NewestScalars, LargeRecordsArePassedOver) {
   std::ifstream written(kWritten, std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(written)), {});
   const std::string length("\0\0\x30\0\0\0\0\0", 8);
-  std::ofstream(path, std::ios::binary) << length << view::with_checksum(length).substr(8)
-                                        << std::string((3 << 20) + 4, 'x') << bytes;
+  std::ofstream(path, std::ios::binary)
+      << view::with_checksum(length) << std::string((3 << 20) + 4, 'x') << bytes;
   EXPECT_EQ(newest_scalars(path).exact_metrics(), of_file);
+}
+
+TEST(NewestScalars, WhatIsCutOffIsLeftOut) {
+  const Scratch scratch;
+  const std::string path = scratch.path() + "/events.out.tfevents.1";
+  const std::string first = view::record(view::event(1, {view::simple("loss", 3)}));
+  const std::string whole = first + view::record(view::event(2, {view::simple("loss", 2)}));
+  for (std::size_t size = 0; size <= whole.size(); ++size) {
+    std::ofstream(path, std::ios::binary) << whole.substr(0, size);
+    const view::Metrics expected = size < first.size() ? view::Metrics{}
+                                   : size < whole.size()
+                                       ? view::Metrics{{"step", "1"}, {"loss", "3.0"}}
+                                       : view::Metrics{{"step", "2"}, {"loss", "2.0"}};
+    ASSERT_EQ(newest_scalars(path).exact_metrics(), expected) << size;
+  }
+}
+
+TEST(NewestScalars, ADamagedPayloadIsPassedOverAndADamagedLengthEndsIt) {
+  const Scratch scratch;
+  const std::string path = scratch.path() + "/events.out.tfevents.1";
+  const std::string first = view::record(view::event(1, {view::simple("a", 1)}));
+  std::string bytes = first + view::record(view::event(2, {view::simple("b", 2)}));
+  bytes[first.size() - 6] = '~';
+  std::ofstream(path, std::ios::binary) << bytes;
+  EXPECT_EQ(newest_scalars(path).exact_metrics(), (view::Metrics{{"step", "2"}, {"b", "2.0"}}));
+  bytes[0] = '~';
+  std::ofstream(path, std::ios::binary) << bytes;
+  EXPECT_TRUE(newest_scalars(path).metrics().empty());
+  const std::string length = view::with_checksum(view::little_endian(~std::uint64_t{0}, 8));
+  std::ofstream(path, std::ios::binary) << length << first;
+  EXPECT_TRUE(newest_scalars(path).metrics().empty());
 }
 
 TEST(NewestScalars, OfWhatIsNoSuchFileThereAreNone) {

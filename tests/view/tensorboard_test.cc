@@ -4,78 +4,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstring>
 #include <fstream>
 #include <iterator>
 
+#include "event_records.h"
+
 namespace pergpu::view {
 namespace {
-
-// ---- a writer, by the formats' documents -------------------------------------------------------
-
-std::string little_endian(std::uint64_t value, std::size_t size) {
-  std::string bytes;
-  for (std::size_t i = 0; i < size; ++i) bytes += static_cast<char>(value >> (8 * i) & 0xff);
-  return bytes;
-}
-
-/// Bit by bit, where the program has a table.
-std::uint32_t masked_crc(const std::string& bytes) {
-  std::uint32_t crc = 0xffffffff;
-  for (const char c : bytes) {
-    crc ^= static_cast<unsigned char>(c);
-    for (int bit = 0; bit < 8; ++bit) crc = (crc >> 1) ^ ((crc & 1) != 0 ? 0x82f63b78u : 0u);
-  }
-  crc = ~crc;
-  return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;
-}
-
-std::string varint(std::uint64_t value) {
-  std::string bytes;
-  for (; value >= 0x80; value >>= 7) bytes += static_cast<char>((value & 0x7f) | 0x80);
-  return bytes + static_cast<char>(value);
-}
-std::string key(std::uint64_t number, std::uint64_t type) { return varint(number << 3 | type); }
-std::string bytes_field(std::uint64_t number, const std::string& bytes) {
-  return key(number, 2) + varint(bytes.size()) + bytes;
-}
-std::string int_field(std::uint64_t number, std::uint64_t value) {
-  return key(number, 0) + varint(value);
-}
-std::string double_field(std::uint64_t number, double value) {
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  return key(number, 1) + little_endian(bits, 8);
-}
-std::string float_bytes(float value) {
-  std::uint32_t bits = 0;
-  std::memcpy(&bits, &value, sizeof bits);
-  return little_endian(bits, 4);
-}
-std::string float_field(std::uint64_t number, float value) {
-  return key(number, 5) + float_bytes(value);
-}
-
-/// Summary.Value
-std::string simple(const std::string& tag, float value) {
-  return bytes_field(1, tag) + float_field(2, value);
-}
-std::string tensor(const std::string& tag, const std::string& proto, const std::string& plugin) {
-  const std::string metadata = bytes_field(1, bytes_field(1, plugin));
-  return bytes_field(1, tag) + bytes_field(9, metadata) + bytes_field(8, proto);
-}
-/// Event
-std::string event(std::int64_t step, const std::vector<std::string>& values) {
-  std::string summary;
-  for (const std::string& value : values) summary += bytes_field(1, value);
-  return double_field(1, 1795266000.5) + int_field(2, static_cast<std::uint64_t>(step)) +
-         bytes_field(5, summary);
-}
-std::string record(const std::string& payload) {
-  const std::string length = little_endian(payload.size(), 8);
-  return length + little_endian(masked_crc(length), 4) + payload +
-         little_endian(masked_crc(payload), 4);
-}
 
 Metrics exact_of(const std::string& bytes) {
   NewestScalars newest;
@@ -83,8 +18,6 @@ Metrics exact_of(const std::string& bytes) {
   return newest.exact_metrics();
 }
 Metrics exact_of_event(const std::string& payload) { return exact_of(record(payload)); }
-
-// ---- tests -------------------------------------------------------------------------------------
 
 TEST(Tensorboard, ScalarsHaveStepTimeTagAndValue) {
   const std::string bytes = record(bytes_field(3, "brain.Event:2")) +
@@ -123,26 +56,6 @@ TEST(Tensorboard, OfEachTagTheLastCountsAndTheHighestStep) {
 
 TEST(Tensorboard, ATagCalledStepIsNotToldTwice) {
   EXPECT_EQ(exact_of_event(event(7, {simple("step", 4)})), (Metrics{{"step", "4.0"}}));
-}
-
-TEST(Tensorboard, WhatIsCutOffIsLeftOut) {
-  const std::string first = record(event(1, {simple("loss", 3)}));
-  const std::string whole = first + record(event(2, {simple("loss", 2)}));
-  for (std::size_t size = 0; size <= whole.size(); ++size) {
-    const std::size_t expected = size < first.size() ? 0 : size < whole.size() ? 1 : 2;
-    ASSERT_EQ(scalars_of_events(whole.substr(0, size)).size(), expected) << size;
-  }
-}
-
-TEST(Tensorboard, ADamagedPayloadIsPassedOverAndADamagedLengthEndsIt) {
-  const std::string first = record(event(1, {simple("a", 1)}));
-  std::string bytes = first + record(event(2, {simple("b", 2)}));
-  bytes[first.size() - 6] = '~';
-  EXPECT_EQ(exact_of(bytes), (Metrics{{"step", "2"}, {"b", "2.0"}}));
-  bytes[0] = '~';
-  EXPECT_TRUE(exact_of(bytes).empty());
-  const std::string length = little_endian(~std::uint64_t{0}, 8);
-  EXPECT_TRUE(exact_of(length + little_endian(masked_crc(length), 4) + first).empty());
 }
 
 TEST(Tensorboard, ScalarsAsTensorsCountAndOtherPluginsDoNot) {
