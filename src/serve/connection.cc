@@ -127,16 +127,10 @@ void Connection::begin_stream(std::string_view type) {
 }
 
 void Connection::write(std::string_view bytes) {
-  if (is_closed_ || !is_streaming_ || is_last_) return;
+  if (is_closed_ || !is_streaming_) return;
   const bool was_idle = pending() == 0;
   out_ += bytes;
   if (was_idle) arm();
-  set_interest();
-}
-
-void Connection::end_stream() {
-  if (is_closed_ || !is_streaming_) return;
-  is_last_ = true;
   set_interest();
 }
 
@@ -192,9 +186,6 @@ void Exchange::begin_stream(std::string_view type) {
 }
 void Exchange::write(std::string_view bytes) {
   if (connection_ != nullptr) connection_->write(bytes);
-}
-void Exchange::end_stream() {
-  if (connection_ != nullptr) connection_->end_stream();
 }
 void Exchange::let_in() {
   if (connection_ != nullptr) connection_->let_in();

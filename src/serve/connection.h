@@ -34,7 +34,6 @@ class Connection : public std::enable_shared_from_this<Connection> {
   void reply(const HttpResponse& response);
   void begin_stream(std::string_view type);
   void write(std::string_view bytes);
-  void end_stream();
   std::size_t pending() const { return out_.size() - sent_; }
 
   /// Its client has sent the session or the token.

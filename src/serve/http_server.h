@@ -31,10 +31,9 @@ class Exchange {
   /// Once, unless begin_stream() was called.
   void reply(const HttpResponse& response);
 
-  /// Once: an answer whose body goes on until either side ends it.
+  /// Once: an answer whose body goes on until the client leaves or the server ends.
   void begin_stream(std::string_view type);
   void write(std::string_view bytes);
-  void end_stream();
   /// Bytes that were written and that the kernel has not taken.
   std::size_t pending() const;
 
