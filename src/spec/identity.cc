@@ -85,14 +85,4 @@ JobIdentity identity_of_runs(const std::vector<RunSpec>& runs) {
   return h.finish();
 }
 
-std::string to_string(const JobIdentity& id) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  std::string out;
-  for (std::uint8_t byte : id) {
-    out += kHex[byte >> 4];
-    out += kHex[byte & 15];
-  }
-  return out;
-}
-
 }  // namespace pergpu

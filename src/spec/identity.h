@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <vector>
 
 #include "job/step.h"
@@ -29,8 +28,5 @@ JobIdentity job_identity(const StepSpec& step, const RunSpec* run, std::vector<J
 JobIdentity combined_identity(std::vector<JobIdentity> jobs);
 
 JobIdentity identity_of_runs(const std::vector<RunSpec>& runs);
-
-/// 32 hexadecimal digits.
-std::string to_string(const JobIdentity& id);
 
 }  // namespace pergpu
