@@ -16,6 +16,7 @@
 #include "os/folder_walk.h"
 #include "run/environment.h"
 #include "run/slurm_words.h"
+#include "store/result_file.h"
 
 namespace pergpu {
 namespace {
@@ -84,13 +85,9 @@ Result<void> make_handover(const std::string& folder, const std::string& owner,
   const auto held =
       os::make_below(output_root_of(folder), folder, static_cast<mode_t>(0777 & ~umask));
   Result<void> made = held ? Result<void>() : held.error();
-  if (made) {
-    made = os::write_below(output_root_of(folder), folder + "/" + kOwner, to_text(Owner{owner}),
-                           mode, true);
-  }
+  if (made) made = store::write_result_file(folder, kOwner, to_text(Owner{owner}), mode, true);
   if (!made) return made;
-  return os::write_below(output_root_of(folder), folder + "/" + store::kHandoverName, handover,
-                         mode, true);
+  return store::write_result_file(folder, store::kHandoverName, handover, mode, true);
 }
 
 Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
@@ -99,8 +96,7 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
   const mode_t mode = handover_mode(call.umask);
   const std::string script = script_text(call.request);
   Result<void> made = make_handover(folder, call.owner, handover, call.umask);
-  if (made)
-    made = os::write_below(output_root_of(folder), folder + "/" + kScript, script, mode, true);
+  if (made) made = store::write_result_file(folder, kScript, script, mode, true);
   if (!made) return Error{ErrorKind::Unavailable, made.error().os_errno, made.error().message};
   const Result<void> may = check_claim(os::parent_of(folder), call.owner);
   Result<std::int64_t> number =
@@ -112,7 +108,7 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
   // Of a folder that is noted as neither, the next coordinator asks the cluster.
   if (number) {
     const std::string note = fmt::format("{}\n", *number);
-    (void)os::write_below(output_root_of(folder), folder + "/" + kSubmitted, note, mode, true);
+    (void)store::write_result_file(folder, kSubmitted, note, mode, true);
   } else if (surely_not_taken(number.error().kind)) {
     take_back(folder, call.umask);
   }
@@ -121,7 +117,7 @@ Result<std::int64_t> send_array(slurm::Client& client, const ArrayCall& call,
 
 void take_back(const std::string& folder, std::int64_t umask) {
   const mode_t mode = handover_mode(umask);
-  (void)os::write_below(output_root_of(folder), folder + "/" + kClosed, "", mode, true);
+  (void)store::write_result_file(folder, kClosed, "", mode, true);
   const Result<os::HeldName> held = os::walk_below(output_root_of(folder), folder);
   if (held) (void)held->folder.remove_tree(held->name);
 }

@@ -7,9 +7,8 @@
 #include <optional>
 
 #include "coordinator/snapshot.h"
-#include "job/output_root.h"
-#include "os/folder_walk.h"
 #include "os/written_file.h"
+#include "store/result_file.h"
 
 namespace pergpu {
 
@@ -27,9 +26,10 @@ void tell_end(const Job& job, AttemptRecord& record) {
 
 void close_record(const std::string& folder, const AttemptRecord& end, mode_t mode) {
   constexpr std::size_t kLongest = 4u << 20;
-  const std::string moved = fmt::format("{}/attempt.{}.json", folder, end.id.number);
-  for (const std::string& path : {folder + "/attempt.json", moved}) {
-    const Result<std::string> text = os::read_written(path, os::Writer::Keeper, kLongest);
+  const std::string moved = fmt::format("attempt.{}.json", end.id.number);
+  for (const std::string& name : {std::string("attempt.json"), moved}) {
+    const Result<std::string> text =
+        os::read_written(folder + "/" + name, os::Writer::Keeper, kLongest);
     std::optional<AttemptRecord> record = text ? attempt_record_of(*text) : std::nullopt;
     if (!record || record->id.number != end.id.number) continue;
     const nlohmann::json told = nlohmann::json::parse(*text, nullptr, false);
@@ -40,7 +40,7 @@ void close_record(const std::string& folder, const AttemptRecord& end, mode_t mo
     record->ended_at = end.ended_at;
     record->state = end.state;
     record->outcome = end.outcome;
-    (void)os::write_below(output_root_of(folder), path, to_json_text(*record), mode, false);
+    (void)store::write_result_file(folder, name, to_json_text(*record), mode, false);
     return;
   }
 }

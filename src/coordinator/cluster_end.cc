@@ -8,9 +8,8 @@
 #include <utility>
 
 #include "coordinator/cluster.h"
-#include "job/output_root.h"
-#include "os/folder_walk.h"
 #include "store/end_request.h"
+#include "store/result_file.h"
 
 namespace pergpu {
 namespace {
@@ -176,9 +175,8 @@ Cluster::Told Cluster::tell(const std::vector<EndOrder>& orders,
   Told told;
   for (const EndOrder& order : orders) {
     Result<void> one =
-        os::write_below(output_root_of(order.folder),
-                        order.folder + "/" + store::end_request_name(order.task.index),
-                        to_text(order.requests), order.mode, false);
+        store::write_result_file(order.folder, store::end_request_name(order.task.index),
+                                 to_text(order.requests), order.mode, false);
     // In a folder that was removed nobody would look.
     if (!one && one.error().kind != ErrorKind::NotFound) told.by_folder = one;
     all.push_back(order.task);

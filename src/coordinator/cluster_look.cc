@@ -11,9 +11,7 @@
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
 #include "coordinator/handover_news.h"
-#include "job/output_root.h"
-#include "os/file.h"
-#include "os/folder_walk.h"
+#include "store/result_file.h"
 
 namespace pergpu {
 namespace {
@@ -319,9 +317,9 @@ void Cluster::close(Array& array, std::int32_t index, Task& task) {
 
 /// What is closed is not read again: only when all that it told is in the store.
 void Cluster::mark_when_durable(const Array& array, const std::string& name) {
-  parts_.when_durable([this, path = array.folder + "/" + name, mode = mode_of(array.step.sweep)] {
-    parts_.errands->run([path, mode] {
-      (void)os::write_below(output_root_of(os::parent_of(path)), path, "", mode, false);
+  parts_.when_durable([this, folder = array.folder, name, mode = mode_of(array.step.sweep)] {
+    parts_.errands->run([folder, name, mode] {
+      (void)store::write_result_file(folder, name, "", mode, false);
       return [] {};
     });
   });

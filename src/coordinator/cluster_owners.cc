@@ -7,8 +7,7 @@
 
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
-#include "job/output_root.h"
-#include "os/folder_walk.h"
+#include "store/result_file.h"
 
 namespace pergpu {
 namespace {
@@ -89,8 +88,7 @@ void Cluster::knows_all_of(const std::string& folder, mode_t mode) {
     parts_.errands->run([folder, mode, from = parts_.from] {
       const Result<std::optional<Owner>> owner = owner_of(folder);
       if (owner && *owner == Owner{from, true}) {  // still
-        (void)os::write_below(output_root_of(folder), folder + "/" + kOwner, to_text(Owner{from}),
-                              mode, false);
+        (void)store::write_result_file(folder, kOwner, to_text(Owner{from}), mode, false);
       }
       return [] {};
     });

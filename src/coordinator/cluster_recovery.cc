@@ -11,9 +11,8 @@
 #include "coordinator/array_call.h"
 #include "coordinator/cluster.h"
 #include "coordinator/handover_search.h"
-#include "job/output_root.h"
-#include "os/folder_walk.h"
 #include "run/environment.h"
+#include "store/result_file.h"
 
 namespace pergpu {
 
@@ -185,8 +184,7 @@ Result<Cluster::Doubt> Cluster::settle_doubt(const std::string& folder, const st
   if (!number) return number.error();
   if (*number != 0) return Doubt{*number};
   // A submit that is still on its way finds this when its tasks begin.
-  Result<void> written =
-      os::write_below(output_root_of(folder), folder + "/" + kWithdrawn, "", mode, true);
+  Result<void> written = store::write_result_file(folder, kWithdrawn, "", mode, true);
   if (!written) return written.error();
   number = number_of(key);
   if (!number) return number.error();

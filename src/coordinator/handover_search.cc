@@ -8,11 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "job/output_root.h"
 #include "os/file.h"
-#include "os/folder_walk.h"
 #include "os/written_file.h"
 #include "store/end_request.h"
+#include "store/result_file.h"
 
 namespace pergpu {
 namespace {
@@ -70,8 +69,7 @@ Result<std::optional<FoundHandover>> read_handover(const HandoverQuestion& quest
   if (takes && found.owner.who != from) {
     found.owner = Owner{from, true};
     const mode_t mode = handover_mode(question.umask);
-    Result<void> taken = os::write_below(output_root_of(folder), folder + "/" + kOwner,
-                                         to_text(found.owner), mode, true);
+    Result<void> taken = store::write_result_file(folder, kOwner, to_text(found.owner), mode, true);
     if (!taken) return std::move(taken).error();
   }
   found.is_new_here = question.is_new || found.owner != Owner{from};
@@ -121,9 +119,8 @@ Result<HandoverAnswer> find_handovers(const HandoverQuestion& question) {
       const Result<std::optional<Owner>> owner = owner_of(folder);
       if (!owner) return owner.error();
       if (takes && *owner && (*owner)->who != question.from) {  // somebody has just taken it away
-        Result<void> back =
-            os::write_below(output_root_of(folder), folder + "/" + kOwner,
-                            to_text(Owner{question.from}), handover_mode(question.umask), true);
+        Result<void> back = store::write_result_file(folder, kOwner, to_text(Owner{question.from}),
+                                                     handover_mode(question.umask), true);
         if (!back) return std::move(back).error();
       }
       continue;

@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 
 #include "coordinator/node_room.h"
-#include "job/output_root.h"
 #include "os/file.h"
-#include "os/folder_walk.h"
 #include "run/environment.h"
+#include "store/result_file.h"
 
 namespace pergpu {
 
@@ -38,8 +37,7 @@ Result<std::shared_ptr<os::Spawned>> start_step(slurm::Steps& steps, const slurm
   const std::string number = steps.allocation() + "\n";
   const mode_t mode = handover_mode(call.umask);
   const bool is_ours = ready || ready.error().kind != ErrorKind::Busy;
-  if (ready)
-    ready = os::write_below(output_root_of(folder), folder + "/" + kSubmitted, number, mode, true);
+  if (ready) ready = store::write_result_file(folder, kSubmitted, number, mode, true);
   Result<std::shared_ptr<os::Spawned>> started =
       ready ? steps.start(call) : Result<std::shared_ptr<os::Spawned>>(ready.error());
   if (started) return started;

@@ -15,14 +15,13 @@
 
 #include "coordinator/array_call.h"
 #include "coordinator/telemetry.h"
-#include "job/output_root.h"
 #include "os/clock.h"
 #include "os/file.h"
-#include "os/folder_walk.h"
 #include "os/written_file.h"
 #include "run/slurm_client.h"
 #include "store/end_request.h"
 #include "store/present.h"
+#include "store/result_file.h"
 
 namespace pergpu {
 namespace {
@@ -217,9 +216,9 @@ void Task::tell_present(Coordinator& core, os::Loop& loop, Errands& errands) con
     if (rollup != nullptr && rollup->last()) one.reading = *rollup->last();
     present.push_back(std::move(one));
   }
-  errands.run([path = options_.folder + "/" + store::present_name(options_.task),
+  errands.run([folder = options_.folder, name = store::present_name(options_.task),
                text = to_text(present), mode = mode_] {
-    (void)os::write_below(output_root_of(os::parent_of(path)), path, text, mode, false);
+    (void)store::write_result_file(folder, name, text, mode, false);
     return [] {};
   });
   loop.at(os::boot_now_ns() + kTaskPresentPause,

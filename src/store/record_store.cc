@@ -9,8 +9,7 @@
 #include <chrono>
 #include <utility>
 
-#include "job/output_root.h"
-#include "os/folder_walk.h"
+#include "store/result_file.h"
 
 namespace pergpu {
 namespace {
@@ -121,15 +120,17 @@ Result<void> RecordStore::finish(bool closed) {
   wake_.notify_one();
   if (thread_.joinable()) thread_.join();
   whole_.closed = closed;
-  Result<void> written = os::write_below(output_root_of(parts_.folder), path_of(0), to_text(whole_),
-                                         parts_.mode, true);
+  Result<void> written =
+      store::write_result_file(parts_.folder, name_of(0), to_text(whole_), parts_.mode, true);
   if (!written) return written;
-  for (std::int32_t part = 1; part <= parts_written_; ++part) ::unlink(path_of(part).c_str());
+  for (std::int32_t part = 1; part <= parts_written_; ++part) {
+    ::unlink((parts_.folder + "/" + name_of(part)).c_str());
+  }
   return {};
 }
 
-std::string RecordStore::path_of(std::int32_t part) const {
-  return parts_.folder + "/" + to_string(store::RecordName{parts_.task, parts_.life, part});
+std::string RecordStore::name_of(std::int32_t part) const {
+  return to_string(store::RecordName{parts_.task, parts_.life, part});
 }
 
 void RecordStore::answer(std::function<void(Result<void>)> done, Result<void> result) {
@@ -177,8 +178,8 @@ void RecordStore::write(std::vector<Pending> group) {
   Result<void> written;
   const bool tells = !file.records.empty() || !file.usage.empty();
   if (tells) {
-    written = os::write_below(output_root_of(parts_.folder), path_of(parts_written_ + 1),
-                              to_text(file), parts_.mode, true);
+    written = store::write_result_file(parts_.folder, name_of(parts_written_ + 1), to_text(file),
+                                       parts_.mode, true);
   }
   if (!written) {
     attempts_ = before;

@@ -71,7 +71,7 @@ class RecordStore final : public Store {
   void serve();
   void write(std::vector<Pending> group);
   std::optional<store::Record> note(const Row& row);
-  std::string path_of(std::int32_t part) const;
+  std::string name_of(std::int32_t part) const;
 
   Parts parts_;
   os::UniqueFd completion_fd_;
