@@ -15,7 +15,7 @@ namespace pergpu {
 
 enum class ErrorKind {
   NotFound,     // the named thing does not exist
-  Busy,         // somebody else holds it; may work later
+  Busy,         // another process holds it; may work later
   Invalid,      // the request itself is wrong: a user's mistake
   Unavailable,  // a peer, device or service does not answer
   Corrupt,      // bytes on disk or on a wire make no sense

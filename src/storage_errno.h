@@ -1,6 +1,6 @@
 // Which errors are a disk's or a file server's that is full, read-only or failing.  It may be well
-// again later, without anybody changing the job.  A path that is wrong (ENOENT, EACCES,
-// ENAMETOOLONG) is none of them: no pause heals that.
+// again later, without a change of the job.  A path that is wrong (ENOENT, EACCES,
+// ENAMETOOLONG) is none of them: waiting doesn't fix it.
 #pragma once
 
 #include <cerrno>

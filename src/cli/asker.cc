@@ -1,4 +1,4 @@
-// Answers come in the order of the requests, so a queue of who waits is all that is kept.
+// Answers come in the order of the requests, so a queue of callbacks is all that is kept.
 #include "cli/asker.h"
 
 #include <utility>

@@ -11,7 +11,7 @@
 
 namespace pergpu::cli {
 
-/// At most so many requests, and none any more when so many buckets (minutes, mostly) have come.
+/// The most requests, and the number of buckets (minutes, mostly) after which none is sent.
 inline constexpr std::size_t kMostSeries = 500;
 inline constexpr std::size_t kMostBuckets = 200'000;
 

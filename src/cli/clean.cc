@@ -2,12 +2,12 @@
 // --yes it only says what would go.
 //
 // Of a sweep's folder only what its runs own is touched.  First, sweep by sweep, their folders are
-// moved into one of their own in it, and when that is on the disk the coordinator forgets the
-// sweep.  It keeps the folders free of attempts and submits while this process is connected, so
-// nothing is moved over any other connection.  When all are moved the files go.  So whenever this
-// process is killed, nothing lies half removed under the name that it had: a sweep whose results
-// were not all moved is still known, to be cleaned again; of one that is forgotten any later clean
-// with --results and --yes removes what is left.
+// moved into a new one in it, and when that is on the disk the coordinator forgets the sweep.  It
+// keeps the folders free of attempts and submits while this process is connected, so nothing is
+// moved over any other connection.  When all are moved the files go.  So whenever this process is
+// killed, nothing lies half removed under the name that it had: a sweep whose results were not all
+// moved is still known, to be cleaned again; of one that is forgotten any later clean with
+// --results and --yes removes what is left.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -55,7 +55,7 @@ std::vector<std::string> others_of(const json& reply) {
 
 /// As it stands before anything has happened: nothing will.
 int refuse(const std::string& sweep, const Error& why) {
-  // What cannot be looked at is nobody's mistake: exit code 1.
+  // A folder that can't be read isn't a mistake of the user: exit code 1.
   const ErrorKind kind = why.kind == ErrorKind::Invalid ? ErrorKind::Invalid : ErrorKind::Io;
   return fail({kind, why.os_errno, sweep + ": " + why.message});
 }
@@ -196,7 +196,7 @@ int clean(const CleanOptions& options) {
     older_s = std::chrono::ceil<std::chrono::seconds>(*parsed).count();
   }
   std::vector<std::string> selectors = options.selectors;
-  // However old: that is all of them, as whoever types `*` says.
+  // Of any age: that is all of them, as with `*`.
   if (selectors.empty() && !options.older.empty() && older_s == 0) selectors.emplace_back("*");
   if (selectors.empty() && older_s == 0) {
     return fail({ErrorKind::Invalid, 0, "name the sweeps, or their age: --older 30d"});

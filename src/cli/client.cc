@@ -1,5 +1,5 @@
-// A connection that breaks before the reply came says nothing about whether the request was taken:
-// hence "send it again" and requests for which that is harmless.
+// A connection that breaks before the reply came says nothing about whether the request was taken,
+// so requests are sent again, and that is harmless.
 #include "cli/client.h"
 
 #include <fmt/format.h>
@@ -86,7 +86,7 @@ Result<Connection> Client::connect() {
   if (absent && start_ == Start::Never) {
     return Error{ErrorKind::NotFound, 0, "no coordinator is running (home " + place_.home + ")"};
   }
-  // Whoever watches or waits did not ask for another one after a stop.
+  // A command that watches or waits starts no other one after a stop.
   const bool was_connected = peer_.pid != 0;
   if (absent && was_connected && !stop_mark(place_.home).empty()) {
     return Error{ErrorKind::NotFound, 0, kStoppedWords};

@@ -36,8 +36,8 @@ class Backoff {
 /// For the first line of an answer: a coordinator may be starting.
 inline constexpr std::chrono::milliseconds kFirstAnswer{30'000};
 
-/// Of those who have all the time in the world, while a coordinator lives that takes nobody: it has
-/// no file descriptors left, say.
+/// Between tries of a command without a deadline, while a coordinator accepts no connections: it
+/// may have no file descriptors left.
 inline constexpr std::chrono::milliseconds kTurnedAwayPause{1'000};
 inline constexpr char kTurnedAwayWords[] =
     "the coordinator runs but accepts no connections (it may have run out of file descriptors); "

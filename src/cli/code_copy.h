@@ -2,7 +2,7 @@
 // edit afterwards changes nothing for the jobs that wait.
 //
 // A copy has the hash of what is in it as its name: the same code is copied once.  It is on disk
-// before it has that name.  It lies where nobody but its user can write (coordinator/code_place.h).
+// before it has that name.  It lies where only its user can write (coordinator/code_place.h).
 #pragma once
 
 #include <string>

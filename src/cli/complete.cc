@@ -30,7 +30,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Somebody waits at a keyboard.
+/// The user is waiting at the keyboard.
 constexpr std::chrono::milliseconds kCompletionPatience{200};
 
 enum class Value { Selector, SweepFile, File, Folder, Gpus, SharedKey };
@@ -71,7 +71,7 @@ class Lines {
   std::string text_;
 };
 
-/// Not find_place(): what that has to say once must be said to somebody.
+/// Not find_place(): its message appears once only, and would be lost here.
 std::optional<Place> quiet_place() {
   const Result<os::Home> home = os::find_home();
   if (!home) return std::nullopt;

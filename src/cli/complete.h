@@ -1,4 +1,4 @@
-// What a shell asks when somebody presses Tab; the scripts of `pergpu completions` call it.
+// What a shell asks when the user presses Tab; the scripts of `pergpu completions` call it.
 #pragma once
 
 #include <string>

@@ -1,8 +1,8 @@
 // `pergpu completions bash | zsh | fish`: a script that teaches a shell to complete pergpu.
 //
 // The scripts know nothing of commands and options: they hand the words up to the cursor to
-// `pergpu complete` (cli/complete.h) and show what it answers.  So a script that somebody installed
-// long ago completes what the installed program has.
+// `pergpu complete` (cli/complete.h) and show what it answers.  So a script that was installed long
+// ago completes what the installed program has.
 #include <CLI/CLI.hpp>
 #include <array>
 #include <memory>

@@ -1,6 +1,5 @@
 // One connection to a coordinator: hello, then lines (the protocol: coordinator/snapshot.h).
-// Blocking, with deadlines.  A connection that breaks is ErrorKind::Io: whoever asked may ask
-// again.
+// Blocking, with deadlines.  A connection that breaks is ErrorKind::Io: the caller may ask again.
 #pragma once
 
 #include <chrono>
@@ -30,7 +29,7 @@ struct Peer {
 
 class Connection {
  public:
-  /// Connects and greets.  ErrorKind::NotFound: nobody listens on `socket`; Unavailable: somebody
+  /// Connects and greets.  ErrorKind::NotFound: no process listens on `socket`; Unavailable: one
   /// does but gives no answer in `deadline`; Denied: it refuses us or speaks another protocol.
   static Result<Connection> open(const std::string& socket, std::chrono::milliseconds deadline);
 

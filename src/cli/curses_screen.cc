@@ -1,5 +1,5 @@
 // Bytes of keys are put together here and not by get_wch(), which on bytes that are not UTF-8 gives
-// the same error for ever.
+// the same error forever.
 #include "cli/curses_screen.h"
 
 #include <langinfo.h>

@@ -5,7 +5,7 @@
 
 namespace pergpu::cli {
 
-/// A job of a coordinator of its own, in a temporary folder that is removed afterwards.
+/// A job of a separate coordinator, in a temporary folder that is removed afterwards.
 struct JobTrial {
   double seconds = 0;          // from the start of `pergpu run` to its end
   std::string complaint = {};  // why it failed, in one line; "": it is done

@@ -151,7 +151,7 @@ class LogFollower {
     const bool read = plan_.as_lines      ? print(lines_.feed(job_.id, bytes))
                       : plan_.to_terminal ? print(filter_.feed(bytes))
                                           : print(bytes);
-    // `logs -f` has nothing left to do; a job of ours is still waited for.
+    // `logs -f` has nothing left to do; our job is still waited for.
     if (!read && !plan_.interrupts) leave(kSomeFailed);
   }
 

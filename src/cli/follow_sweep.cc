@@ -302,7 +302,7 @@ class SweepFollower {
                           view::safe_line(name), view::safe_line(why)));
   }
 
-  /// A message that stays: the view's last line, or a line of its own.
+  /// A message that stays: the view's last line, or its own line.
   void tell(const std::string& words) {
     if (redraws_) {
       followed_.message = words;

@@ -13,8 +13,8 @@
 
 namespace pergpu::cli {
 
-/// Jobs are asked for in slices: many at once would keep whoever describes them, or reads their
-/// files, from all else.
+/// Jobs are asked for in slices: while many at once are described, or their files read, nothing
+/// else is done.
 inline constexpr std::size_t kHistorySlice = 200;
 
 /// The request for jobs `begin` to `begin` + kHistorySlice of `jobs`; of each job in its reply's

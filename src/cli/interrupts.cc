@@ -1,4 +1,4 @@
-// The request goes over a connection of its own: the watching one carries a stream.
+// The request goes over its own connection: the watching one carries a stream.
 #include "cli/interrupts.h"
 
 #include <fmt/format.h>

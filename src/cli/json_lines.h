@@ -1,4 +1,4 @@
-// `logs --json`: each line of a log as {"schema":1,"job":17,"line":"…"} on a line of its own.
+// `logs --json`: each line of a log as {"schema":1,"job":17,"line":"…"} on its own line.
 #pragma once
 
 #include <cstdint>

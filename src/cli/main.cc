@@ -1,5 +1,5 @@
-// pergpu: argv -> command -> exit code.  This file reads top to bottom; each command is a file of
-// its own (cli/command.h lists them).
+// pergpu: argv -> command -> exit code.  This file reads top to bottom; each command has its own
+// file (cli/command.h lists them).
 #include <signal.h>
 
 #include <CLI/CLI.hpp>

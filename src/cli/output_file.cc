@@ -1,5 +1,5 @@
-// A rename takes the place of whatever has the name: hence the look at what that is, so that
-// `-o /dev/null` leaves the device where it is.
+// A rename takes the place of whatever has the name.  So that is looked at first: `-o /dev/null`
+// leaves the device where it is.
 #include "cli/output_file.h"
 
 #include <sys/stat.h>

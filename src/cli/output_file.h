@@ -14,7 +14,7 @@ namespace pergpu::cli {
 Result<void> write_output(const std::string& path, std::string_view content);
 
 /// Data for people's programs on stdout; on a terminal, where a program of theirs may have put
-/// control characters into it, these are made visible.  False when nobody reads it any more.
+/// control characters into it, these are made visible.  False when it has no reader any more.
 bool print_data(std::string_view data);
 
 }  // namespace pergpu::cli

@@ -113,7 +113,7 @@ Result<SubmitLines> request_of(const PlanOptions& options) {
   return lines;
 }
 
-/// A line that somebody types; nullopt: nobody does any more.
+/// A line from the keyboard; nullopt: the input has ended.
 std::optional<std::string> typed_line() {
   std::array<char, 256> line{};
   if (std::fgets(line.data(), static_cast<int>(line.size()), stdin) == nullptr) return std::nullopt;
@@ -123,7 +123,7 @@ std::optional<std::string> typed_line() {
 }
 
 /// Asks the person at the terminal how long the jobs of each step take, and puts that into the
-/// request.  False: nobody is there, or they do not say.
+/// request.  False: there is no terminal, or no answer.
 bool ask_for(const json& missing, json& request, const PlanOptions& options) {
   if (options.output.json || !in_foreground(STDIN_FILENO) || !in_foreground(STDERR_FILENO)) {
     return false;

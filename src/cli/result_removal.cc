@@ -1,5 +1,5 @@
 // Moving is a rename in one folder, so it is quick however much there is.  Other users may be able
-// to write into the folder: what lies aside is used only if it is a folder of ours, and is held
+// to write into the folder: what lies aside is used only if it is our folder, and is held
 // open while it is filled.
 #include "cli/result_removal.h"
 

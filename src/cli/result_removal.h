@@ -1,10 +1,10 @@
 // The files of sweeps that `pergpu clean --results` removes: whether they may go, how much they
 // are, and the two steps in which they do.
 //
-// First the folders of a sweep's runs are moved into one folder of their own beside them (aside),
-// all of them or none; later that one is removed.  Symlinks are moved and removed, never followed;
-// what lies on another file system is left.  Only what is surely not there counts as absent: all
-// else that cannot be looked at is an error.
+// First the folders of a sweep's runs are moved into a new folder beside them (aside), all of them
+// or none; later that one is removed.  Symlinks are moved and removed, never followed; what lies on
+// another file system is left.  Only what is surely not there counts as absent: all else that
+// cannot be looked at is an error.
 #pragma once
 
 #include <sys/types.h>

@@ -44,7 +44,7 @@ int run(const RunOptions& options) {
   if (!place->said.empty()) say("pergpu: home is " + place->home + ": " + place->said);
   if (options.engine.empty() || options.engine == "local") {
     if (Result<void> may = check_results_folder(*sweep); !may) return fail(may.error());
-    // How one job of ours ends is said in a moment.
+    // How a single job ends is printed in a moment.
     if (options.detach || !options.names_one_job(*sweep)) {
       for (const std::string& warning : program_warnings(*sweep, os::own_environment()))
         say("warning: " + warning);

@@ -16,7 +16,7 @@ struct RunOptions {
   Output output = {};
   // Both forms.
   std::string file = {};
-  std::optional<std::int64_t> lanes = std::nullopt;  // 0: none of its own
+  std::optional<std::int64_t> lanes = std::nullopt;  // 0: none
   std::string devices = {};
   std::string engine = {};  // "": not given
   std::string out = {};

@@ -1,4 +1,5 @@
-// `pergpu schema`: the sweep file's JSON Schema, for editors.  It asks nobody and starts nothing.
+// `pergpu schema`: the sweep file's JSON Schema, for editors.  It needs no coordinator and starts
+// none.
 #include <CLI/CLI.hpp>
 
 #include "cli/command.h"

@@ -1,6 +1,6 @@
-// The coordinator tells what it holds and by which key; the kernel tells who has what, which is
-// more: processes that met without a coordinator, and children that inherited a mapping.  The
-// coordinator's own descriptors are what holds a segment, and no use of it.
+// The coordinator reports what it holds and by which key; the kernel reports which process has
+// what, which is more: processes that met without a coordinator, and children that inherited a
+// mapping.  The coordinator's own descriptors are what holds a segment, and no use of it.
 #include "cli/segments.h"
 
 #include <algorithm>
@@ -80,7 +80,7 @@ Result<json> ask_meeting_place(const Place& place, const json& request,
   Result<os::UniqueFd> fd = os::connect_unix(meeting_socket(place.run_dir), /*nonblocking=*/true);
   if (!fd) {
     Error error = std::move(fd).error();
-    // A socket that nobody listens at was left by a coordinator that was killed.
+    // A socket without a listener was left by a coordinator that was killed.
     if (error.kind == ErrorKind::Unavailable) error.kind = ErrorKind::NotFound;
     return error;
   }
@@ -145,7 +145,7 @@ std::vector<view::Segment> find_segments(const Place& place) {
       segment.made_at = found.memory.made_wall_ns;
     }
     add_users(segment, found, coordinator, place.home);
-    // The coordinator has let go of it since it was asked, and nobody else has it.
+    // The coordinator has let go of it since it was asked, and no process has it.
     if (!segment.held && segment.processes == 0) continue;
     all.push_back(std::move(segment));
   }

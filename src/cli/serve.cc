@@ -122,7 +122,7 @@ int serve_page(const ServeOptions& options) {
              const bool is_shown = print(link + "\n");
              standard_output().outlive_reader();  // of `serve | head -1`
              if (!is_shown && is_first) {
-               code = kSomeFailed;  // nobody can come in
+               code = kSomeFailed;  // no browser can log in
                loop.stop();
              } else if (is_first) {
                say("Open it in a browser; it works once. Ctrl-C stops the page; jobs continue.");

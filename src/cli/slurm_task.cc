@@ -1,5 +1,5 @@
 // The hidden `slurm-task FOLDER`: what a task of an array executes on its node, or, with --step, a
-// step of an allocation.  It has a home of its own on the node's own disk, which goes with it.
+// step of an allocation.  It has its own home on the node's own disk, which is removed with it.
 #include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>

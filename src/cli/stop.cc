@@ -176,7 +176,7 @@ class Stop {
     return tell(true, running, {}, "");
   }
 
-  /// Somebody killed it before its jobs had ended.
+  /// It was killed before its jobs had ended.
   int broke_off() {
     return tell(false, kUnknown, {},
                 fmt::format("the coordinator (process {}) ended before its jobs, which may still "

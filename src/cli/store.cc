@@ -2,7 +2,7 @@
 //
 // The store is its coordinator's alone.  Where one runs, it makes a copy in the home beside its
 // commits, which holds each page as it is; a check looks at that copy, and a backup moves it to
-// FILE, so that a disk that hangs holds up nobody but the command.  Where none runs, the home's
+// FILE, so that a disk that hangs holds up only the command.  Where none runs, the home's
 // lock keeps one from starting meanwhile, and nothing of the store is changed, not even its
 // version.  Neither command starts a coordinator: that might bring the store to a new version.
 #include "cli/store.h"
@@ -91,7 +91,7 @@ std::string next_copy(const Found& found) {
   return copy;
 }
 
-/// ErrorKind::NotFound: no coordinator answers; Io: it went away and left nobody knows what.
+/// ErrorKind::NotFound: no coordinator answers; Io: it ended and left the copy in an unknown state.
 Result<std::string> copy_of_coordinator(const Found& found) {
   Result<Connection> connection = Client(found.place, Client::Start::Never).connect();
   if (!connection) return std::move(connection).error();

@@ -1,4 +1,4 @@
-// What somebody meant who named something that is no sweep file.
+// What a user may have meant by the name of something that is no sweep file.
 #pragma once
 
 #include <cstddef>

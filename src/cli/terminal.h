@@ -30,7 +30,7 @@ class KeyMode {
   KeyMode(const KeyMode&) = delete;
   KeyMode& operator=(const KeyMode&) = delete;
 
-  /// False when `fd` is no terminal of ours.
+  /// False when `fd` isn't our terminal.
   bool enter();
   void restore();
 

@@ -1,4 +1,4 @@
-// Signs for somebody who looks elsewhere: the bell when all has ended, and progress in the tab or
+// Signs for a user who looks elsewhere: the bell when all has ended, and progress in the tab or
 // the task bar of terminals that know it (OSC 9;4).
 //
 // A terminal that does not know the sequence may take it for a message to be shown on the desktop,
@@ -24,7 +24,7 @@ class TerminalSigns {
 
   /// Something is written only where it changes.  `percent` from 0 to 100.
   void show(int percent, bool has_failed);
-  /// Leaves nothing behind; a later show() begins anew.
+  /// Leaves nothing behind; a later show() begins again.
   void clear();
   void ring();
 

@@ -1,4 +1,4 @@
-// What a command line got wrong, in words.
+// What is wrong with a command line, as text.
 #pragma once
 
 #include <string>

@@ -94,7 +94,7 @@ void Watch::try_again() {
   retry_ = loop_.at(now.boot_ns + pause->count() * 1'000'000, [this] { start(); });
 }
 
-/// It was stopped: only what somebody types starts another one, and that is followed then.
+/// It was stopped: only another command starts a new one, which is followed then.
 void Watch::await_command() {
   constexpr std::int64_t kPauseNs = 500'000'000;
   if (!std::exchange(is_stopped_, true)) callbacks_.on_gap(kStoppedWords);

@@ -22,7 +22,7 @@ class Watch {
     std::function<void(const nlohmann::json& event)> on_event;
     /// The connection broke; connecting again is under way.  `words`: for people.
     std::function<void(const std::string& words)> on_gap;
-    /// It could not be mended, or the request was refused.  The watch is over.
+    /// Connecting again failed, or the request was refused.  The watch is over.
     std::function<void(const Error& why)> on_failed;
   };
 
@@ -51,7 +51,7 @@ class Watch {
   os::Loop::TimerId retry_ = 0;
   bool over_ = false;
   bool is_turned_away_ = false;
-  bool is_stopped_ = false;  // by `pergpu coordinator stop`: nobody starts one
+  bool is_stopped_ = false;  // by `pergpu coordinator stop`: no other is started
 };
 
 }  // namespace pergpu::cli

@@ -85,7 +85,7 @@ void WebApp::answer(const Exchange& exchange) {
 }
 
 /// The page sends the token of its link: {"token":"…"}.  A link that was used, or guessed at, is
-/// worth nothing: whoever opens it second learns so.
+/// worth nothing: a browser that opens it second gets an error.
 void WebApp::login(const Exchange& exchange) {
   const json body = json::parse(exchange->request().body, nullptr, false);
   const json token = body.is_object() ? body.value("token", json()) : json();

@@ -1,7 +1,7 @@
 // That a coordinator is gone is told as a gap; the watch starts another one and asks again.
 //
 // Numbers of events begin with the microseconds since boot: a stream has fewer events than its time
-// has microseconds, so that a feed which is made anew begins behind the one before.
+// has microseconds, so that a new feed begins behind the one before.
 #include "cli/web_feed.h"
 
 #include <nlohmann/json.hpp>

@@ -36,7 +36,7 @@ bool is_written(const JobSnapshot& job) {
   if (!text) return !os::exists(job.out);
   const json record = json::parse(*text, nullptr, false);
   if (!record.is_object()) return false;
-  if (record.value("job", json()) != job.id) return true;  // somebody else's
+  if (record.value("job", json()) != job.id) return true;  // another job's
   const json number = record.value("attempt", json());
   if (!number.is_number_integer() || number < job.attempt) return false;
   return record.value("state", json()) != "running";
