@@ -1,6 +1,6 @@
-// GPUs that somebody else has handed out (Slurm, to an allocation) and that no driver tells of:
-// other makers' than NVIDIA, or those of a test.  They are as healthy as who hands them out says:
-// nothing is known of their memory or of who uses them.
+// GPUs that another program has handed out (Slurm, to an allocation) and that no driver reports:
+// other makers' than NVIDIA, or those of a test.  They are taken to be as healthy as that program
+// says: nothing is known of their memory or of the processes that use them.
 #pragma once
 
 #include <functional>

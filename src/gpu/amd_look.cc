@@ -1,9 +1,9 @@
-// A GPU without an id or without memory of its own is no lane: as a rule it is a part of the
-// processor and drives the screen.
+// A GPU without an id or its own memory is no lane: as a rule it is a part of the processor and
+// drives the screen.
 //
-// Who has the device open without any of its memory is left out: every program with a window looks
-// at all GPUs there are, and to gpu/foreign.h whoever is listed either computes or explains memory
-// in use.
+// A process that has the device open without any of its memory is left out: every program with a
+// window looks at all GPUs there are, and to gpu/foreign.h each process of the list either computes
+// or explains memory in use.
 //
 // What another user's process has is not ours to read.  Its memory is then in use without a process
 // that explains it, and that closes the GPU as well.

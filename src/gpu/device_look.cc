@@ -358,7 +358,7 @@ std::vector<const DeviceLooker::Known*> DeviceLooker::asked_for(
   return asked;
 }
 
-/// An instance has memory of its own; power is of the whole GPU, and told of no instance.
+/// An instance has its own memory; power is of the whole GPU, and not reported of an instance.
 GpuUsage DeviceLooker::usage_of(Nvml& nvml, const Known& known) const {
   GpuUsage usage{.uuid = known.facts.uuid};
   const NvmlAnswer<NvmlMemory> memory = nvml.memory(known.device);

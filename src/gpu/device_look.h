@@ -65,7 +65,7 @@ class DeviceLooker {
   int learn_instances(Nvml& nvml, Known& gpu);
   /// Those of a GPU; or itself where it has none.
   std::vector<GpuReading> read_instances(Nvml& nvml, Known& gpu, bool in_container);
-  /// How far apart the GPUs are that can be asked, once all that there are were learnt.
+  /// How far apart the GPUs are that can be asked, once all of them are known.
   void pair(Nvml& nvml, const std::set<int>& skip, const std::function<void(int)>& before);
   void read(Nvml& nvml, Known& known, GpuReading& reading, bool in_container);
   /// The GPU, or its instances, whose usage is asked for.

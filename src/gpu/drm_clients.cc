@@ -1,7 +1,7 @@
 // What a fork inherits is the same client in two processes.  It counts for the lower pid, which is
 // the parent as a rule: its memory is there once, and once the parent has ended the child has it.
 //
-// A program may draw with buffers in the GPU's memory, and computes as a rule by queues of its own
+// A program may draw with buffers in the GPU's memory, and computes as a rule by its own queues
 // (ROCm) that take no time of an engine.  So a client with time on the engine for graphics and none
 // on that for computing is one that draws.
 #include "gpu/drm_clients.h"

@@ -1,5 +1,5 @@
 // A GPU that is not shared is one job's at a time, is looked at right before a start, and stays
-// that job's until the look at its end has been judged.  So what is learnt of it between these two
+// that job's until the look at its end has been judged.  So what is learned of it between these two
 // is of this attempt, however late the second comes.
 #include "gpu/evidence.h"
 

@@ -17,14 +17,14 @@ struct AttemptGpu {
   unsigned conditions = ~0u;  // that count against it (Quarantines::counted)
 };
 
-/// In words; empty: nothing is known.
+/// As text; empty: nothing is known.
 struct AttemptFaults {
   std::string hardware = {};  // what broke
   std::string driver = {};    // what is wrong with the driver
   std::string notes = {};     // what else was reported
 };
 
-/// The errors of late, of all GPUs: when each number was last learnt, for a storm of one error must
+/// The errors of late, of all GPUs: when each number was last seen, for a storm of one error must
 /// not push out another.
 class XidHistory {
  public:

@@ -50,7 +50,7 @@ std::string unmatched_words(const std::vector<GpuProcess>& who, const GpuReading
                      and_more(who.size()));
 }
 
-// What keeps a device from being used whoever runs on it; empty when nothing does.
+// What keeps a device from being used, whatever runs on it; empty when nothing does.
 std::string health_words(const GpuReading& reading) {
   switch (reading.health) {
     case GpuHealth::Ok:
@@ -96,7 +96,7 @@ UseVerdict judge(const GpuReading& reading, const UseQuestion& question) {
   }
 
   const auto is_ours = [&](const GpuProcess& process) {
-    // In a container a pid that happens to exist here is somebody else's number.
+    // In a container a pid that happens to exist here is another process's number.
     return process.matched && !question.in_container && question.ours && question.ours(process);
   };
   std::vector<GpuProcess> ours;

@@ -5,15 +5,15 @@
 //   foreign        a compute process that is not ours
 //   unknown holder a compute process whose pid means nothing here (container), or, with no process
 //                  to explain it, more than 500 MiB above the idle reading
-//   dirty          something of a job of ours that ended is left:
+//   dirty          something of our job that ended is left:
 //                  a process, a pid that means nothing any more,
 //                  a worker that NVML does not list,
 //                  or memory more than 300 MiB above the idle reading
 //   ours           the lane's own attempt runs on it
 //   free           none of these
 // Graphics-only processes do not count, nor does their memory.  `outsiders = "ignore"` skips
-// foreign and unknown holder, and the memory part of dirty (it may be the outsider's); so does
-// "fit" where so much memory is free as the job needs, unless it is a job of ours that left it.
+// foreign and unknown holder, and the memory part of dirty (it may be the other process's); so does
+// "fit" where so much memory is free as the job needs, unless our own job left it.
 #pragma once
 
 #include <chrono>
@@ -30,7 +30,7 @@
 namespace pergpu::gpu {
 
 constexpr std::uint64_t kMiB = 1024 * 1024;
-/// A CUDA context alone takes 300 to 500 MiB: more than this above idle means that somebody
+/// A CUDA context alone takes 300 to 500 MiB: more than this above idle means that a process
 /// computes.
 constexpr std::uint64_t kUsedAboveIdleBytes = 500 * kMiB;
 /// The driver's own bookkeeping may keep some pages after a job; more than this is the job's.
@@ -54,17 +54,17 @@ struct UseVerdict {
 /// What the caller knows besides the reading.
 struct UseQuestion {
   bool in_container = false;                               // GpuLook::in_container
-  bool running_ours = false;                               // an attempt of ours is live on it
+  bool running_ours = false;                               // our attempt is live on it
   bool after_job = false;                                  // … or was, and memory must be back
   std::optional<std::uint64_t> idle_bytes = std::nullopt;  // IdleMemory::of
   Outsiders outsiders = Outsiders::Avoid;
-  std::uint64_t needed_bytes = 0;  // Outsiders::Fit: so much has to be free
+  std::uint64_t needed_bytes = 0;  // Outsiders::Fit: this much has to be free
   /// A process of one of our attempts or keepers, ended ones included; see descends_from().
   std::function<bool(const GpuProcess&)> ours = {};
   std::function<std::string(std::uint32_t uid)> user_name = {};  // for words; empty: "uid 1001"
 };
 
-/// Memory of the GPU that nobody uses; 0: not known.
+/// Memory of the GPU that is free; 0: not known.
 std::uint64_t free_bytes(const GpuReading& reading);
 
 UseVerdict judge(const GpuReading& reading, const UseQuestion& question);

@@ -63,7 +63,7 @@ struct GpuReading {
   std::uint64_t used_bytes = 0;
   std::optional<int> utilization = std::nullopt;  // percent of the last moments; nullopt: not told
   GpuHealth health = GpuHealth::Ok;
-  std::string note = {};  // health in words
+  std::string note = {};  // health as text
   // nullopt: not told this time.  What a GPU does not have at all is told as "no".
   std::optional<bool> repair_pending = std::nullopt;  // at the next reset: rows to remap, pages
   std::optional<bool> repair_failed = std::nullopt;   // it had no spare rows left
@@ -84,7 +84,7 @@ struct GpuReading {
 struct GpuXid {
   std::string uuid = {};
   std::int64_t number = 0;
-  std::int64_t boot_ns = 0;  // when it was learnt: it happened since the look before
+  std::int64_t boot_ns = 0;  // when it was seen: it happened since the look before
   bool operator==(const GpuXid&) const = default;
 };
 
@@ -139,8 +139,8 @@ class GpuInventory {
   /// Asks for one look; `done` runs on the deciding thread, exactly once, at the latest when the
   /// deadline has passed.  Looks asked for while one is under way share the next one.
   virtual void look(std::function<void(const GpuLook&)> done) = 0;
-  /// Whether errors that happen between two looks are to be learnt by the second: true while jobs
-  /// run on GPUs.  What looks through the driver then stays although nobody asks it.
+  /// Whether the second of two looks has to show errors that happened between them: true while jobs
+  /// run on GPUs.  The probe then keeps running between looks.
   virtual void stay(bool /*wanted*/) {}
   /// Reads once what trees and GPUs use.  `done` runs later on the deciding thread, exactly once.
   /// False, and `done` never runs: not now, because something else is being read, or cannot be.

@@ -1,8 +1,9 @@
 // Files and the folder appear under their names with their final modes (made under another name,
 // then renamed without replacing): a user's umask or a kill between two calls must not leave a lock
-// that others cannot open, and nobody may ever see a half-made folder and choose another one.
+// that others cannot open, and no other user may ever see a half-made folder and choose another
+// one.
 //
-// The folder is walked to anew for each use, and what is done there is done in the folder that was
+// The folder is walked to again for each use, and what is done there is done in the folder that was
 // found: another user who may rename it could put a link to a private folder in its place.
 #include "gpu/lease.h"
 
@@ -55,7 +56,7 @@ Error no_folder_there(const std::string& path) {
   return {ErrorKind::Denied, 0, fmt::format("lock folder {} is not a folder{}", path, kMendAdvice)};
 }
 
-// The lock folder itself; a link in its place is refused, whoever owns it.
+// The lock folder itself; a link in its place is refused, even one of this user.
 Result<os::HeldFolder> hold(const std::string& path) {
   const Result<os::HeldName> place = os::walk_to(path);
   if (!place) return place.error();
@@ -77,7 +78,7 @@ Result<void> open_to_all_users(const std::string& at, const std::string& path, m
   return {};
 }
 
-// Makes `path` with mode 1777; somebody else's folder of the same name is success.
+// Makes `path` with mode 1777; another process's folder of the same name is success.
 Result<void> make_folder(const std::string& path) {
   constexpr mode_t kDraftMode = S_ISVTX | 0700;  // a user's private folders have no sticky bit
   const auto cannot_make = [&path](int code) {
@@ -206,7 +207,7 @@ Result<os::UniqueFd> open_file(const std::string& folder, const std::string& nam
 }
 
 // Whether the lock folder `path` can be relied on.  `is_own_choice`: $PERGPU_LOCKS may name a
-// private folder, for one user and for tests.  `may_mend`: one of ours is opened to all.
+// private folder, for one user and for tests.  `may_mend`: our own is opened to all.
 Result<void> check_folder(const std::string& path, bool is_own_choice, bool may_mend = true) {
   const Result<os::HeldName> place = os::walk_to(path);
   if (!place) return place.error();
@@ -338,7 +339,7 @@ Result<Lease> LeaseFolder::try_lock(const std::string& uuid, os::UniqueFd& fd) c
   }
   const Result<os::HeldFolder> held = hold(path_);
   if (Result<void> checked = held ? check_file(fd.get(), *held, uuid) : held.error(); !checked) {
-    fd.reset();  // a lock on a file that nobody else can find is none
+    fd.reset();  // a lock on a file that no other process can find is none
     return std::move(checked).error();
   }
   return Lease(uuid, std::move(fd));

@@ -3,15 +3,16 @@
 // A lease is `flock(LOCK_EX)` on one open file description of <folder>/<UUID>.  The descriptor is
 // passed to keepers and inherited by the first process of each attempt, so the kernel ends the
 // lease when the last of them has closed it: a killed coordinator loses nothing, a killed tree
-// leaves nothing behind.  Nobody ever calls LOCK_UN (it would end the lease for all holders), and a
-// file is never read, written or unlinked.  Files are 0644 and locked through a read-only
+// leaves nothing behind.  No process ever calls LOCK_UN (it would end the lease for all holders),
+// and a file is never read, written or unlinked.  Files are 0644 and locked through a read-only
 // descriptor, so every user can lock what any other user has made.
 //
-// Fairness.  Whoever waits for a GPU holds LOCK_SH on <folder>/<UUID>.wanted.  A holder asks
+// Fairness.  A process that waits for a GPU holds LOCK_SH on <folder>/<UUID>.wanted.  A holder asks
 // contended() at each hand-over (a job ended, the next one is chosen) and then, if so, closes the
 // lease and waits in turn (LeaseWatch, Manner::AfterYield).  With two users who both have queued
-// jobs every GPU thus changes hands at each job: each of them runs on all GPUs, whoever came first.
-// Nothing is interrupted, and without another waiter a lease stays as long as jobs follow.
+// jobs every GPU thus changes hands at each job: each of them runs on all GPUs, no matter which
+// came first. Nothing is interrupted, and without another waiter a lease stays as long as jobs
+// follow.
 #pragma once
 
 #include <sys/types.h>
@@ -70,13 +71,14 @@ class LeaseFolder {
   const std::string& path() const { return path_; }
   uid_t owner() const;  // who made it, and can replace what lies in it
 
-  /// ErrorKind::Busy: somebody holds it; any other kind: the file or folder is not in order, and
-  /// the message says what to do.
+  /// ErrorKind::Busy: another process holds it; any other kind: the file or folder is not in order,
+  /// and the message says what to do.
   Result<Lease> take(const std::string& uuid) const;
   /// A descriptor that came back from a keeper: checks that it is this lease and holds the lock.
   Result<Lease> adopt(const std::string& uuid, os::UniqueFd fd) const;
 
-  /// Somebody waits for the lease.  REQUIRES: the caller holds it and waits for it no longer.
+  /// Another process waits for the lease.  REQUIRES: the caller holds it and waits for it no
+  /// longer.
   bool contended(const std::string& uuid) const;
 
   /// Of whatever program; empty fields where the holder is not visible from here.  Reads /proc: for

@@ -95,7 +95,7 @@ void LeaseWatch::Impl::try_now(const std::string& uuid) {
     arm(uuid, wait, soon ? kAfterClose[wait.step++] : kFallback);
     return;
   }
-  // From here on nobody sees this waiter any more, which ends the wait of those who yielded to it.
+  // From here on this waiter is no longer visible, which ends the wait of those that yielded to it.
   drop(entry);
   callback(uuid, std::move(lease));
 }
@@ -131,7 +131,7 @@ Result<void> LeaseWatch::Impl::open_files(const std::string& uuid, Wait& wait) {
 }
 
 // A holder that asks contended() has the file for microseconds: one of the next tries succeeds,
-// unless somebody blocks it on purpose, and then the fallback must do.
+// unless a process blocks it on purpose, and then the fallback must do.
 void LeaseWatch::Impl::want(Wait& wait) {
   if (wait.wanting) return;
   wait.wanting = ::flock(wait.wanted.get(), LOCK_SH | LOCK_NB) == 0;

@@ -24,8 +24,8 @@ class LeaseWatch {
   enum class Manner : std::uint8_t {
     AtOnce,
     /// After giving the lease to a waiter: lets one go first.  It ends when a waiter has gone (it
-    /// has the lease, or gave up), at the latest after 250 ms, and sooner with each time that
-    /// nobody took it (gpu/yield_patience.h): a stopped or false waiter must not idle a GPU.
+    /// has the lease, or gave up), at the latest after 250 ms, and sooner with each time that it
+    /// was not taken (gpu/yield_patience.h): a stopped or false waiter must not idle a GPU.
     AfterYield,
   };
   /// Runs on the loop, never inside a call of this class; the wait for that GPU is then over.  An

@@ -1,6 +1,6 @@
 // NVML by dlopen, with prototypes of our own: no header and no stub of the vendor is needed to
 // build or to run.  Each symbol is resolved separately; a missing one is an ability that is absent,
-// never an error of the whole.  Only the probe process uses this: any call can block for ever.
+// never an error of the whole.  Only the probe process uses this: any call can block forever.
 #pragma once
 
 #include <array>

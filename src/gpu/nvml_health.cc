@@ -1,5 +1,5 @@
-// What NVML tells of a GPU's health: values by number, and critical errors (Xids) as events.  The
-// driver keeps events from the registration on until they are taken, so nobody needs to wait for
+// What NVML reports of a GPU's health: values by number, and critical errors (Xids) as events.  The
+// driver keeps events from the registration on until they are taken, so no thread needs to wait for
 // them.
 #include <algorithm>
 #include <array>

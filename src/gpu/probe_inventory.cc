@@ -2,8 +2,8 @@
 // under way may have read a device before the event that made them ask.
 //
 // While it is to stay there is always a probe, for only one that is there learns of errors (Xids):
-// one that rested is told at once, one that is gone is followed by another.  That one's first look
-// nobody asked for; errors that it shows wait for the next that somebody hears.
+// one that rested is told at once, one that is gone is followed by another.  No caller waits for
+// that one's first look; errors that it shows are passed on with the next look that has a caller.
 //
 // A reading of usage is asked for only while no look is under way, and a look does not wait for it:
 // its request follows behind the other's.  Where a reading fails nothing else changes, but that a
@@ -93,7 +93,7 @@ void carry_identities(GpuLook& look, const GpuLook& previous) {
         std::ranges::find(look.gpus, old.uuid, &GpuReading::uuid) != look.gpus.end()) {
       continue;
     }
-    // Somebody cut the GPU into other instances, or into none: nothing is lost.
+    // The GPU was cut into other instances, or into none: nothing is lost.
     const auto now = cut.find(old.pci);
     if (now != cut.end() && (now->second || old.instance >= 0)) continue;
     GpuReading kept = old;
@@ -156,7 +156,7 @@ struct ProbeInventory::Impl {
   ProbeOptions options;
   std::optional<Probe> probe = std::nullopt;
   std::vector<Abandoned> abandoned = {};
-  std::vector<Done> current = {};  // answered by the request under way; null: nobody listens
+  std::vector<Done> current = {};  // answered by the request under way; null: without a caller
   std::vector<Done> waiting = {};  // answered by the one after
   std::int64_t request_id = 0;
   bool asked_twice = false;  // the request under way was already lost with an earlier probe
@@ -169,7 +169,7 @@ struct ProbeInventory::Impl {
   std::int64_t skip_until_ns = 0;
   GpuLook last = {};  // the newest complete one
   bool staying = false;
-  std::vector<GpuXid> xids = {};  // learnt, and not handed over yet
+  std::vector<GpuXid> xids = {};  // seen, and not handed over yet
   UsageDone usage_done = {};      // of the reading under way; null: there is none
   std::int64_t usage_id = 0;
   std::optional<os::Loop::TimerId> usage_timer = std::nullopt;
@@ -263,8 +263,8 @@ void ProbeInventory::Impl::finish_usage(const UsageAnswer& answer) {
   if (const UsageDone done = std::exchange(usage_done, nullptr)) done(answer);
 }
 
-// Not at once: whoever made it stay often asks for a look in the same turn.  Behind a probe that is
-// stuck none is started; its end calls this again.
+// Not at once: the caller that made it stay often asks for a look in the same turn.  Behind a probe
+// that is stuck none is started; its end calls this again.
 void ProbeInventory::Impl::keep_one(milliseconds delay) {
   if (!staying || probe || keep_timer) return;
   const milliseconds pause{(start_not_before_ns - clock.now().boot_ns) / 1'000'000 + 1};

@@ -1,6 +1,6 @@
 // The real GpuInventory: asks a probe process, never NVML itself.
 //
-// NVML can block for ever in the kernel, where even SIGKILL does not end the caller.  So each look
+// NVML can block forever in the kernel, where even SIGKILL does not end the caller.  So each look
 // has a deadline; a probe that misses it is killed and abandoned, never waited for, and its look is
 // answered "incomplete": unknown, not healthy and not lost.  While an abandoned probe has not gone
 // no second one is started (one hung process is enough), and a new one at the earliest 30 s after
@@ -25,7 +25,7 @@ struct ProbeOptions {
   std::vector<std::string> argv = {};
   /// A warm driver answers in milliseconds; 2 s without an answer is a hang or a driver in trouble.
   std::chrono::milliseconds deadline{2'000};
-  /// Without persistence mode the first NVML call initialises every GPU: about a second each, and
+  /// Without persistence mode the first NVML call initializes every GPU: about a second each, and
   /// several on big machines.
   std::chrono::milliseconds first_deadline{15'000};
   /// A hang costs a process that may never go away, so it is not repeated often.

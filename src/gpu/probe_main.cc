@@ -1,18 +1,18 @@
 // Where NVIDIA has no driver, AMD's GPUs are looked for.
 //
-// Blocking and single-threaded: whoever asks has the deadline.  NVML stays initialized between
-// looks (initialising costs a second a GPU), and the probe leaves after a minute without a request
+// Blocking and single-threaded: the caller has the deadline.  NVML stays initialized between
+// looks (initializing costs a second a GPU), and the probe leaves after a minute without a request
 // so that an idle coordinator keeps no GPU awake and no driver from being replaced.  While jobs run
 // on GPUs it is told to stay: the driver keeps their errors (Xids) for those only who have asked
 // for them before.
 //
 // Usage is read each second while jobs run: of process trees from /proc, which needs no driver, and
-// of those GPUs that a look has shown.  It initialises nothing, and goes on with the library that
+// of those GPUs that a look has shown.  It initializes nothing, and goes on with the library that
 // is loaded, whatever was installed since.
 //
-// A driver that was updated meanwhile still works for who has the old library, but for nobody who
-// starts now.  So a probe whose library's file was replaced leaves, and the look is made by a new
-// one, which meets what a job would meet.
+// A driver that was updated meanwhile still works for processes that have the old library, but for
+// none that starts now.  So a probe whose library's file was replaced leaves, and the look is made
+// by a new one, which meets what a job would meet.
 #include "gpu/probe_main.h"
 
 #include <fcntl.h>
@@ -87,7 +87,7 @@ std::string folder_from(const os::TestHook& hook, const char* usual) {
   return chosen != nullptr && *chosen != '\0' ? chosen : usual;
 }
 
-// Library, then initialisation, then devices: what has succeeded once is kept, what failed is tried
+// Library, then initialization, then devices: what has succeeded once is kept, what failed is tried
 // again with the next look (a driver may be installed or loaded meanwhile).
 class Looker {
  public:
@@ -186,7 +186,7 @@ class Looker {
     return devices_.take_xids(*nvml_, clock_.now().boot_ns);
   }
   // NVML never recovers a lost GPU, nor one that a container was given back, nor one whose driver
-  // came later, without a new initialisation.  That costs a second a GPU, so once a minute at most.
+  // came later, without a new initialization.  That costs a second a GPU, so once a minute at most.
   bool is_stale(const GpuLook& look) {
     const bool is_lost = std::ranges::any_of(look.gpus, [](const GpuReading& reading) {
       return reading.health == GpuHealth::Lost || reading.health == GpuHealth::Error;
@@ -209,7 +209,7 @@ class Looker {
   AmdLooker amd_;
   os::TreeReader trees_ = {};
   std::optional<Nvml> nvml_ = std::nullopt;
-  std::string driver_ = {};  // told by who was initialized
+  std::string driver_ = {};  // of the driver that was initialized
   std::string cuda_ = {};
   bool initialized_ = false;
   bool is_stale_ = false;

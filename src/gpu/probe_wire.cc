@@ -368,7 +368,7 @@ Result<ProbeRequest> parse_request(std::string_view line) {
       if (index.is_number_integer()) request.skip.insert(index.get<int>());
     }
   }
-  // A coordinator that runs on while pergpu is installed anew starts the new one's probe.
+  // A coordinator that runs on while pergpu is installed again starts the new one's probe.
   if (json.contains("stay")) fields.flag("stay", request.stay);
   const char* bad = op == "usage" ? read(fields, request.usage.emplace()) : nullptr;
   if (bad == nullptr) bad = fields.bad();

@@ -4,7 +4,7 @@
 //             {"id":7,"op":"usage","skip":[2],"stay":true,"trees":[[pid,start]…],"gpus":[UUIDs]}
 //   progress  {"id":7,"at":"gpu","index":3}        "at": "load", "init" or "gpu"; before each of
 //   them
-//             {"id":7,"at":"xids","xids":[…]}      errors learnt, told before a GPU is touched
+//             {"id":7,"at":"xids","xids":[…]}      errors, sent before a GPU is touched
 //   reply     {"id":7,"look":{…}}                  the fields of GpuLook
 //             {"id":7,"usage":{…}}                 the fields of UsageAnswer
 // skip: GPUs (NVML indices) that are not touched.  stay: do not leave for want of requests.  One

@@ -11,7 +11,7 @@
 
 namespace pergpu::gpu {
 
-/// Whether this process lives in a pid namespace of its own: the driver reports pids of the host,
+/// Whether this process lives in its own pid namespace: the driver reports pids of the host,
 /// which mean nothing here.
 bool in_pid_namespace();
 

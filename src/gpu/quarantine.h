@@ -6,7 +6,7 @@
 //   with another boot, once the GPU reads healthy,
 //   with a reset, where that is enough: a condition that looks have shown is gone,
 //   or by a person, release(): conditions that the GPU still has then do not count as long as it
-//   has them, until another boot (whoever cannot reset it may want to use it on), new ones do.
+//   has them, until another boot (a user who cannot reset it may want to use it on), new ones do.
 // What a look does not tell neither begins nor ends anything.
 #pragma once
 

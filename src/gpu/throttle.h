@@ -8,7 +8,7 @@
 namespace pergpu::gpu {
 
 /// "power-cap", "hw-thermal" …, in the order of the bits; a bit that this version does not know as
-/// "bit-12".  That a GPU has nothing to do and that somebody has set its clocks is left out:
+/// "bit-12".  That a GPU has nothing to do and that a user has set its clocks is left out:
 /// neither is in a job's way.
 std::vector<std::string> throttle_words(std::uint32_t bits);
 

@@ -1,6 +1,5 @@
-// How long a GPU is kept free for another user who waits for it.  Who waits and doesn't take it (a
-// stopped process, or somebody who locks the file only to be in the way) costs less each time.
-// Pure.
+// How long a GPU is kept free for another user who waits for it.  A waiter that doesn't take it (a
+// stopped process, or one that locks the file only to be in the way) costs less each time. Pure.
 #pragma once
 
 #include <chrono>
@@ -16,7 +15,7 @@ class YieldPatience {
   static constexpr std::chrono::milliseconds kLeast{8};
 
   std::chrono::milliseconds of(const std::string& uuid) const;
-  /// It was free for that long, and nobody took it: half as long next time.
+  /// It was free for that long, and was not taken: half as long next time.
   void in_vain(const std::string& uuid);
   /// A waiter took it.
   void taken(const std::string& uuid) { patience_.erase(uuid); }

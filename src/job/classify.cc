@@ -197,7 +197,7 @@ Verdict verdict(const Evidence& e) {
     if (e.proven_gone) return {OutcomeClass::Lost, words_or(e.lost_why, "lost")};
     return {OutcomeClass::Unknown, words_or(e.lost_why, "its exit status is unknown")};
   }
-  // A program may survive the end of a part of it and fail in words of its own.
+  // A program may survive the end of a part of it and fail with its own message.
   if (e.oom_kills > 0 && e.exit_code.value_or(1) != 0) return out_of_memory(e);
   if (std::optional<Verdict> told = by_gpu(e)) return *std::move(told);
   if (e.signal && *e.signal == e.early_signal) {

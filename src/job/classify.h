@@ -37,7 +37,7 @@ struct Evidence {
   std::string missing_why = {};     // "does not exist", "is empty", "is older than the attempt"
 
   std::optional<StopCause> stop = std::nullopt;  // we ended it
-  std::string stop_reason = {};                  // words of who asked; may be empty
+  std::string stop_reason = {};                  // the reason that came with it; may be empty
 
   std::int64_t duration_ns = 0;    // 0: not known
   std::int64_t timeout_ns = 0;     // the step's, for the words about its early signal
@@ -47,7 +47,7 @@ struct Evidence {
   std::uint64_t oom_kills = 0;  // of its processes, by the kernel for want of memory
   bool oom_at_limit = false;    // at its own limit; false: the machine had none left
 
-  // What its GPUs and their driver said, in words; empty: nothing is known against them.
+  // What its GPUs and their driver reported, as text; empty: nothing is known against them.
   std::string gpu_fault = {};     // something of the hardware broke while it ran
   std::string driver_fault = {};  // the driver is not in order
   std::string gpu_notes = {};     // for the reason only
@@ -65,7 +65,7 @@ struct Evidence {
 /// A watchdog's stop: what it took for the job's failure may be the machine's.
 bool may_be_the_machine(StopCause stop);
 
-/// Missing evidence is Unknown, never success.  A stop of ours decides the class whatever the exit
+/// Missing evidence is Unknown, never success.  Our stop decides the class whatever the exit
 /// status says: a program that ends with 0 after SIGTERM did not finish.  Unless its GPU broke:
 /// then a watchdog has stopped what that had made hang.
 Outcome classify(const Evidence& evidence);

@@ -6,9 +6,9 @@
 
 namespace pergpu {
 
-/// k = declared, else max(1, floor(cores / lanes)), of an attempt with several GPUs so many times
-/// that, of one with a share of a GPU as large a part.  `lanes` = how many attempts can run at
-/// once, if each has one GPU.
+/// k = declared, else max(1, floor(cores / lanes)), of an attempt with N GPUs N times that, of one
+/// with a share of a GPU as large a part.  `lanes` = how many attempts can run at once, if each has
+/// one GPU.
 int cpu_budget(std::optional<int> declared, int cores, int lanes, double gpus = 1);
 
 /// How many CPU lanes a machine with GPUs has: one per core minus the budgets of the GPU lanes, at
@@ -23,8 +23,8 @@ struct LiveBudget {
 
 /// The cores for a new attempt of `budget` cpus, ascending; empty: do not pin.  `cores` are those
 /// we may use at all, `near_cpus` those of its GPU's node (empty: no preference).  Pins only when
-/// the budgets of all live attempts and the new one fit the cores, because then nobody waits for a
-/// core that another one could lend.
+/// the budgets of all live attempts and the new one fit the cores, because then no attempt waits
+/// for a core that another one could lend.
 std::vector<int> choose_cores(int budget, const std::vector<int>& cores,
                               const std::vector<int>& near_cpus,
                               const std::vector<LiveBudget>& live);

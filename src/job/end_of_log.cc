@@ -145,7 +145,7 @@ bool is_collateral(const PythonError& error) {
                      [&](std::string_view words) { return contains(error.line, words); });
 }
 
-/// A program ends itself by these, in words of its own; others are sent to it.
+/// A program ends itself by these, with its own message; others are sent to it.
 bool is_of_its_own(int signal) {
   return signal == SIGABRT || signal == SIGSEGV || signal == SIGBUS || signal == SIGFPE ||
          signal == SIGILL || signal == SIGTRAP || signal == SIGSYS;

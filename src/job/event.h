@@ -36,7 +36,7 @@ struct Placement {
   std::vector<std::string> gpus = {};    // UUIDs
   std::vector<std::int32_t> slots = {};  // of its GPUs' lanes, in their order, if it has several
   int share = 0;  // thousandths of its only GPU, beside other jobs; 0: all of each
-  std::uint64_t promise_bytes = 0;  // of that GPU, by what its like needed; 0: none was chosen so
+  std::uint64_t promise_bytes = 0;  // of that GPU, by the needs of similar jobs; 0: not chosen so
   bool mps = false;                 // its processes are clients of MPS there
   int port = 0;  // several GPUs: where their processes may meet, on this machine; 0: none
   int cpus = 1;  // the CPU budget k

@@ -20,7 +20,7 @@ namespace {
 /// Overtaken so often, a job lends its GPUs no more: those it lent them to may have been late.
 constexpr int kLendsNoMore = 2 * kMaxOvertaken;
 
-/// May be had back in time from a job that is expected to take so long.
+/// May be had back in time from a job that is expected to take `expected_ns`.
 bool is_lent(const Asking& asking, const Capacity& capacity, const Claim& claim) {
   return claim.lent_until_ns > 0 && asking.expected_ns > 0 &&
          asking.expected_ns <= claim.lent_until_ns - capacity.now_ns;
@@ -133,7 +133,7 @@ bool is_too_big(const Demand& demand, const Capacity& capacity) {
          (capacity.memory_bytes > 0 && demand.reserved_memory() > capacity.memory_bytes);
 }
 
-/// Jobs of ours share it, and nothing else is against it.
+/// Our jobs share it, and nothing else is against it.
 bool is_shared(const Demand& demand, const GpuLane& gpu) {
   return gpu.busy.empty() && gpu.parts.any() && allows(demand, gpu) && !is_kept_off(demand, gpu);
 }
@@ -231,7 +231,7 @@ bool is_barred(StepKey key, const Demand& demand, const Capacity& capacity) {
 namespace {
 
 /// Of the GPUs that others share those are kept that will be free first, as far as that is known,
-/// and of which the least is taken: nobody joins them any more.
+/// and of which the least is taken: no other job joins them any more.
 void keep_shared(const Demand& demand, const Capacity& capacity, std::size_t most, Claim& claim) {
   std::vector<const GpuLane*> shared;
   for (const GpuLane& gpu : capacity.gpus) {

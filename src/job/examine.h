@@ -21,7 +21,7 @@ enum class Obstacle : std::uint8_t {
   MaxParallel,
   Limit,
   MaxStarting,
-  TooBig,  // asks for more than the machine has: waits for ever, claims nothing
+  TooBig,  // asks for more than the machine has: waits forever, claims nothing
   Lane,
   Cpus,
   Memory,
@@ -41,8 +41,8 @@ struct Claim {
   bool gathers = false;            // has not all its GPUs: nothing else is kept yet
   LaneId lane = {};
   std::vector<std::string> gpus = {};  // also some that others share yet: none joins them
-  /// The rest of its GPUs is expected to be free then: who is over by then may have its GPUs
-  /// meanwhile.  0: nobody may.
+  /// The rest of its GPUs is expected to be free then: a job that is over by then may have its GPUs
+  /// meanwhile.  0: none may.
   std::int64_t lent_until_ns = 0;
 
   int cpus() const { return keeps_all() ? demand->reserved_cpus() : 0; }
@@ -71,27 +71,27 @@ inline bool waits_for_reservation(const Finding& found) {
 }
 
 /// It waits for more GPUs than are free, or for room on one that others share, and could have them
-/// when those jobs of ours end that have some now.
+/// when those of our jobs end that have some now.
 bool gathers_gpus(const Demand& demand, const Capacity& capacity, const Finding& found);
 
 /// What is to be kept for a job that was overtaken so often and waits as `found` says.
 Claim claim_for(const Demand& demand, const Capacity& capacity, const Finding& found,
                 int overtaken);
 
-/// The walk's side of it: keeps room for `head` if it is due and nobody before it has a claim.
+/// The walk's side of it: keeps room for `head` if it is due and no job before it has a claim.
 void claim_if_due(const ReadyQueue& queue, const ReadyQueue::Head& head, const Capacity& capacity,
                   const Finding& found, Claim& claim);
 
-/// Nothing that other jobs of ours give back would let a job of the class start.
+/// Nothing that our other jobs give back would let a job of the class start.
 bool is_barred(StepKey key, const Demand& demand, const Capacity& capacity);
 
 /// Whether the kind of the GPU suits the job: model, memory, `--devices`.
 bool allows(const Demand& demand, const GpuLane& gpu);
 
-/// Nobody has it, or those who share it leave enough of it.
+/// It is free, or the jobs that share it leave enough of it.
 bool has_room(const Demand& demand, const GpuLane& gpu);
 
-/// It can be had now, and no outsider keeps such jobs off.
+/// It can be had now, and no other process keeps such jobs off.
 inline bool free_for(const Demand& demand, const GpuLane& gpu) {
   return gpu.busy.empty() && has_room(demand, gpu) && !is_kept_off(demand, gpu);
 }

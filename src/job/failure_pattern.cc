@@ -1,5 +1,5 @@
 // Which failures belong together shows when others have succeeded: a value that all runs have joins
-// them all at first. So groups are formed anew with each value that is found to be none of the
+// them all at first. So groups are formed again with each value that is found to be none of the
 // causes.
 #include "job/failure_pattern.h"
 
@@ -30,7 +30,7 @@ void FailurePattern::add_success(const std::vector<ParameterMark>& run) {
   collect();
 }
 
-/// With the group that it shares most with, or as one of its own.
+/// With the group that it shares most with, or as a new one.
 void FailurePattern::group(const std::vector<ParameterMark>& run) {
   const auto best = std::max_element(
       groups_.begin(), groups_.end(),

@@ -15,7 +15,7 @@ constexpr std::string_view kValue = "#";
 
 bool is_word(char c) { return is_name_char(c) || static_cast<unsigned char>(c) >= 0x80; }
 
-// Their messages name what is missing, in words of the program.
+// Their messages name what is missing, in the program's own terms.
 constexpr std::array<std::string_view, 10> kNamesMissing = {
     "AttributeError",  "FileNotFoundError",   "ImportError", "IsADirectoryError",
     "KeyError",        "ModuleNotFoundError", "NameError",   "NotADirectoryError",

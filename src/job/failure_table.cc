@@ -252,7 +252,7 @@ constexpr FailureRow kTexts[] = {
 };
 
 constexpr FailureRow kExceptions[] = {
-    // No second start heals these.
+    // A second start doesn't fix these.
     {"AttributeError", Mistake, "Python"},
     {"FileNotFoundError", Mistake, "Python"},
     {"ImportError", Mistake, "Python"},

@@ -1,12 +1,12 @@
 // How many lanes the sweeps have that share, those whose steps have a `weight`: now, and summed
 // over time.  What follows from it for the order is in job/starting_order.h.
 //
-// The sum is a level: seconds of a lane, each divided by the weight of the job that had it.  Who
-// has what is due keeps level with the others; who had less is next where lanes cannot be divided.
-// Nobody is owed for the time that he was away: who comes, or comes back, begins level with the
-// lowest of those that are at work.  What it had more than they before it went, it still has.  Nor
-// is anybody owed for the time in which no lane would have helped (`is_barred`), or it had nothing
-// to start: it stays as far behind the others as it was.
+// The sum is a level: seconds of a lane, each divided by the weight of the job that had it.  A
+// sweep that has what is due keeps level with the others; one that had less is next where lanes
+// cannot be divided. A sweep gets no credit for the time that it was away: one that comes, or comes
+// back, begins level with the lowest of those that are at work.  What it had more than they before
+// it went, it still has.  Nor does it get credit for the time in which no lane would have helped
+// (`is_barred`), or it had nothing to start: it stays as far behind the others as it was.
 //
 // Start-time fair queueing (Goyal, Vin and Cheng, 1996) does so with packets, but for two things:
 // levels rise while a job runs, for how long it will take is not known, and several run at a time.
@@ -53,7 +53,7 @@ class FairShare {
   /// These wait, and no others.
   void meet(const std::map<Party, Waiting>& waiting, std::int64_t now_ns);
 
-  /// Nobody has, or had, anything.
+  /// No sweep has, or had, anything.
   bool empty() const { return had_.empty(); }
   /// Thousandths that it has now.
   int lanes(const Party& party) const;

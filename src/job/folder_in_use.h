@@ -1,5 +1,5 @@
-// A start that was refused because somebody else works in the job's folder.  Nothing has run, so it
-// ends as `lost`; told apart by its reason, because it may be tried again however often.
+// A start that was refused because another process works in the job's folder.  Nothing has run, so
+// it ends as `lost`; told apart by its reason, because it may be tried again however often.
 #pragma once
 
 #include <string_view>

@@ -149,7 +149,7 @@ void Forecast::set_speed(std::uint32_t job, Sharing& sharing, double speed) {
   push(spans_[job].end_ns, What::End, job, ++sharing.version);
 }
 
-/// Its end has moved since it was foreseen.
+/// Its end has moved since it was predicted.
 bool Forecast::is_stale(const Event& event) const {
   if (event.version == 0) return false;
   const auto sharing = sharing_.find(event.job);

@@ -1,12 +1,12 @@
 // What the scheduler will do if every job takes as long as it is expected to and none fails: a
-// discrete-event simulation with a clock of its own that starts what choose() (job/schedule.h)
+// discrete-event simulation with its own clock that starts what choose() (job/schedule.h)
 // would start.  For `pergpu plan` and the expected end.
 //
-// Pure, and cut into slices: advance() handles so many events and no more, for callers that must
-// not be held up.  Jobs that want more cores together than there are slow each other down, where it
-// is known how many they want.  Instants are nanoseconds since the begin of the forecast.  Of equal
-// instants the one that was foreseen first comes first, and after each of them is started what then
-// fits, as the coordinator does at each end.
+// Pure, and cut into slices: advance() handles a given number of events and no more, for callers
+// that must not be held up.  Jobs that want more cores together than there are slow each other
+// down, where it is known how many they want.  Instants are nanoseconds since the begin of the
+// forecast.  Of equal instants the one that was predicted first comes first, and after each of them
+// is started what then fits, as the coordinator does at each end.
 #pragma once
 
 #include <algorithm>
@@ -76,7 +76,7 @@ inline constexpr std::size_t kMostSharing = 128;
 struct ForecastMachine {
   struct Step {
     Demand demand = {};
-    std::int64_t ready_ns = 0;  // start-up is over after so long
+    std::int64_t ready_ns = 0;  // how long start-up takes
   };
   Capacity capacity = {};                 // nothing booked
   double cores = 0;                       // that all jobs share; 0: not known
@@ -84,7 +84,7 @@ struct ForecastMachine {
   std::vector<std::string> leaving = {};  // GPUs that are gone when their live job ends
 };
 
-/// Who waits for whom, the other way round than ForecastJob tells it.
+/// Who waits for whom, the other way round than in ForecastJob.
 struct ForecastLinks {
   explicit ForecastLinks(const ForecastJobs& jobs);
   /// By job: how many needs and closed barriers it waits for.
@@ -99,7 +99,7 @@ class Forecast {
   /// `jobs` and `links` outlive it.
   Forecast(const ForecastJobs& jobs, const ForecastLinks& links, ForecastMachine machine);
 
-  /// Handles up to so many events.  True: nothing is left to happen.
+  /// Handles up to `events` events.  True: nothing is left to happen.
   bool advance(std::size_t events);
 
   struct Span {

@@ -13,7 +13,7 @@ namespace pergpu {
 namespace {
 
 constexpr std::uint64_t kLeastMargin = 256u << 20;
-constexpr double kFull = 0.95;     // what is busy for so long gains nothing from one more
+constexpr double kFull = 0.95;     // a GPU this busy gains nothing from one more job
 constexpr int kMostTogether = 31;  // on a GPU: as many as thousandths count without an error
 constexpr std::int64_t kSeenFor = 10'000'000'000;  // ns
 constexpr double kRise = 0.01;                     // of its memory: less is none

@@ -1,5 +1,5 @@
 // How much of a GPU the jobs of a step need that left it to pergpu (`gpus = "auto"`), and how many
-// of them are to be beside each other.  Pure.
+// of them are to run side by side.  Pure.
 //
 // Of memory it is the most that any of them had.  Of time it is the part in which a kernel of one
 // that was alone ran: GPUs take turns between processes (time slicing), so the sum of what they get
@@ -25,8 +25,8 @@ struct GpuNeed {
   bool operator==(const GpuNeed&) const = default;
 };
 
-/// What is promised to a job whose like had at most so many bytes: 1/32 more, at least 256 MiB, for
-/// no two runs need the same.
+/// What is promised to a job when similar ones had at most `bytes`: 1/32 more, at least 256 MiB,
+/// for no two runs need the same.
 std::uint64_t promise_of(std::uint64_t bytes);
 
 /// What each GPU has for the jobs on it.
@@ -36,15 +36,15 @@ struct GpuRoom {
   double kernels = 1;       // at the same time on a GPU: how far the sum of `busy` may go
 };
 
-/// Fills in what such a job asks for.  It has a GPU alone while it is not known what its like need
-/// (`need` null, or a part of it), or if that leaves nothing.  A `gpu_memory` that its step
+/// Fills in what such a job asks for.  It has a GPU alone while it is not known what similar jobs
+/// need (`need` null, or a part of it), or if that leaves nothing.  A `gpu_memory` that its step
 /// declares is what it is promised.  REQUIRES: demand.is_auto.
 void fit(Demand& demand, const GpuNeed* need, const GpuRoom& room);
 
 /// What was seen of one attempt while it runs.
 class GpuTrial {
  public:
-  /// How busy the GPU was that nobody else was on, at that time.
+  /// How busy the GPU was that had no other process, at that time.
   struct Busy {
     double part = 0;  // of the time, 0 to 1
     std::int64_t read_ns = 0;
@@ -53,7 +53,7 @@ class GpuTrial {
   /// still loads has little memory.
   void saw(std::int64_t now_ns, std::uint64_t bytes, std::optional<Busy> busy);
   /// It was seen for long enough, without a rise of its memory for half of that time, to be taken
-  /// for what its like need.  An attempt that was done always is.
+  /// for what similar jobs need.  An attempt that was done always is.
   bool is_settled() const;
   /// Without `cores`.  How busy it is comes of three readings at least.
   GpuNeed need() const;

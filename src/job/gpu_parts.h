@@ -15,7 +15,7 @@ std::string share_text(int thousandths);
 
 /// What one of them has.
 struct GpuPart {
-  int share = 0;              // thousandths; 0: nobody has it
+  int share = 0;              // thousandths; 0: it is free
   std::uint64_t bytes = 0;    // of memory, promised to it
   std::int64_t until_ns = 0;  // expected to be over then; 0: not known
   bool operator==(const GpuPart&) const = default;
@@ -28,7 +28,7 @@ class GpuParts {
   std::uint64_t promised() const { return bytes_; }
   int count() const { return count_; }
   bool any() const { return count_ > 0; }
-  /// The lowest number that nobody has.
+  /// The lowest number that is free.
   int first_free() const;
   /// When all are expected to be over; 0: not known.
   std::int64_t free_at_ns() const;
@@ -36,7 +36,7 @@ class GpuParts {
 
   /// Gives a part, in the place of what was given by that number.  REQUIRES: share > 0.
   void give(int part, const GpuPart& given);
-  /// Nothing happens where nobody has it.
+  /// Nothing happens where it is free.
   void take_back(int part);
 
  private:

@@ -1,11 +1,12 @@
 // How attempts on each GPU ended, and what that says of a GPU that reports nothing itself.  Pure.
 //
-// A lemon: jobs of several different steps failed on it, one after the other, and each of them then
-// succeeded on another GPU, while nothing succeeded on it in between.  Counted are failures that a
-// broken GPU may cause and that nothing else explains (exit code, signal, stall).  A step that
-// fails on another GPU, too, speaks against itself.  That the same job succeeds elsewhere is asked
-// for because everything less hits healthy GPUs: whoever mends a script fails again and again on
-// the GPU that is free, and of a grid always the same row may fail, always on the first GPU.
+// A suspect GPU: jobs of several different steps failed on it, one after the other, and each of
+// them then succeeded on another GPU, while nothing succeeded on it in between.  Counted are
+// failures that a broken GPU may cause and that nothing else explains (exit code, signal, stall).
+// A step that fails on another GPU, too, speaks against itself.  That the same job succeeds
+// elsewhere is asked for because everything less hits healthy GPUs: a user who is fixing a script
+// fails again and again on the GPU that is free, and of a grid always the same row may fail, always
+// on the first GPU.
 //
 // Broken by word: programs of several different jobs said that its hardware failed (their logs, by
 // the table of docs/failures.md or by a rule of the user), with no success there in between.
@@ -22,9 +23,9 @@
 
 namespace pergpu {
 
-/// So many different steps make a lemon.
+/// The number of different steps that make a GPU suspect.
 inline constexpr std::size_t kLemonSteps = 3;
-/// So many different jobs must say that it is broken.
+/// The number of different jobs that must report it as broken.
 inline constexpr std::size_t kWordsOfJobs = 2;
 
 class GpuRecord {

@@ -1,4 +1,4 @@
-// Everything is worked out anew when something is added: it is little, and seldom.
+// Everything is worked out again when something is added: it is little, and seldom.
 #include "job/gpu_shapes.h"
 
 #include <xxhash.h>

@@ -1,6 +1,6 @@
 // What jobs of a step with `gpus = "auto"` need, by their shape.  Pure.
 //
-// A job is described by its parameters.  Which of them matter is learnt: those whose values tell
+// A job is described by its parameters.  Which of them matter is learned: those whose values show
 // how much GPU memory jobs had (job/likeness.h).  Jobs that agree in all of these are of one shape,
 // and are taken to need what others of that shape did.  Of a shape that was not seen, and where no
 // parameter matters, a job is taken to need the most that any did: shape 0.
@@ -40,7 +40,7 @@ class GpuShapes {
 
   enum class News : std::uint8_t {
     None,    // it was known
-    Seen,    // that there was such a job; nobody needs anything else than before
+    Seen,    // that there was such a job; no need has changed
     Needs,   // more is needed, or another part of the time
     Shapes,  // shape_of() has changed
   };

@@ -1,4 +1,4 @@
-// Growth stops at what the machine has: more would wait for ever instead of failing.
+// Growth stops at what the machine has: more would wait forever instead of failing.
 #include "job/growth.h"
 
 #include <algorithm>

@@ -1,13 +1,13 @@
 // How deep a JSON text nests, found before it is parsed.  The parser does not mind depth, but
-// whoever walks or writes the tree calls itself once a level: a text of brackets would end the
-// process by its stack.
+// functions that walk or write the tree call themselves once a level: a text of brackets would end
+// the process by its stack.
 #pragma once
 
 #include <string_view>
 
 namespace pergpu {
 
-/// No text of ours comes near: parameters nest 64 deep at most (spec/node.h).
+/// None of our texts comes near: parameters nest 64 deep at most (spec/node.h).
 inline constexpr int kMostNestedJson = 100;
 
 /// Whether lists and objects nest deeper than `most`.  Brackets in strings do not count.

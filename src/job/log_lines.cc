@@ -207,7 +207,8 @@ bool is_rule(std::string_view text) {
   return text.size() >= 3 && text.find_first_not_of("-=*#~_+ ") == std::string_view::npos;
 }
 
-/// "E1127 12:00:00.000000 4711 api.py:874] …", also in brackets: what glog and its like write.
+/// "E1127 12:00:00.000000 4711 api.py:874] …", also in brackets: what glog and similar loggers
+/// write.
 bool is_glog(std::string_view text) {
   if (text.starts_with("[")) text.remove_prefix(1);
   constexpr std::string_view kLevels = "IWEF";
@@ -266,7 +267,7 @@ std::string without_escapes(std::string_view text) {
 namespace {
 
 /// "node7: Traceback (most recent call last):", and "node7:   File …" below: pdsh and others put a
-/// name of their own before each line.
+/// name before each line.
 std::string tag_of_header(const std::string& header, const std::string& below) {
   const std::size_t at = header.find(kTracebackHeader);
   if (at == header.npos || at == 0 || header.front() == ' ') return {};

@@ -1,4 +1,4 @@
-// The least time that some jobs can take, whoever schedules them, and what sets it: the longest
+// The least time that some jobs can take, however they are scheduled, and what sets it: the longest
 // chain of jobs that need each other, or something that too much work has to go through (lanes, a
 // limit, a reservation).  Pure.
 //

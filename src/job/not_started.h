@@ -1,4 +1,4 @@
-// Starts that failed before anything of the job ran, and by no fault of its own: somebody else
+// Starts that failed before anything of the job ran, and by no fault of the job: another process
 // works in its folder, or the disk that it starts on is full or fails.  They cost nothing and may
 // be tried again however often; told apart by the beginning of their reason.
 #pragma once

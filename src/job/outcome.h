@@ -16,7 +16,7 @@ enum class OutcomeClass : std::uint8_t {
   Ok,
   UserError,  // could not be executed as asked, exit code 2, quick traceback
   Exit,       // any other exit code != 0
-  Signal,     // ended by a signal nobody of us sent
+  Signal,     // ended by a signal that pergpu did not send
   OomHost,
   OomGpu,
   GpuMemory,
@@ -28,7 +28,7 @@ enum class OutcomeClass : std::uint8_t {
   Stall,
   Timeout,
   Lost,     // of an earlier boot, or its keeper was killed and the tree is proven gone
-  Unknown,  // ended, status not learnt, same boot
+  Unknown,  // ended, status not known, same boot
   Requeue,  // exit code 75
   Cancelled,
 };

@@ -56,7 +56,7 @@ struct Demand {
   LaneId::Pool pool = LaneId::Pool::Cpu;  // where its lanes come from
   int gpus = 0;                           // only for Pool::Gpu
   int share = 0;                 // thousandths of its only GPU, beside other jobs; 0: all of each
-  bool is_auto = false;          // `share` and `promise_bytes` are learnt
+  bool is_auto = false;          // `share` and `promise_bytes` are learned
   std::string gpu_pattern = {};  // fnmatch on the model's name; empty: any
   std::vector<std::string> devices = {};  // UUIDs its sweep may use; empty: all
   Sharing sharing = Sharing::Time;
@@ -117,7 +117,7 @@ class ReadyQueue {
   /// Erases a job that is being started; `overtaken` are the classes that choose() passed over
   /// although they come first (Choice::overtaken).
   void take(ReadyJob job, const std::vector<ClassKey>& overtaken);
-  /// It did not start after all: nobody was overtaken by it, and its class, if anything of it is
+  /// It did not start after all: no class was overtaken by it, and its class, if anything of it is
   /// ready again, was as often as before.
   void untake(ReadyJob job, int overtaken_before, const std::vector<ClassKey>& overtaken);
   /// Of another shape it stands in another class, and has waited as long.  Does nothing when it is

@@ -70,7 +70,7 @@ Next move(const Job& job, const Outcome& outcome) {
                   outcome.reason, job.moves + 1));
 }
 
-/// It has a GPU alone until it is known what its like need, and less of it then.
+/// It has a GPU alone until it is known what similar jobs need, and less of it then.
 bool had_all_at_first(const Job& job, const StepSpec& step) {
   return step.gpu_auto && job.gpu_memory_growths == 0 && job.last->placement.share == kWholeGpu;
 }
@@ -81,7 +81,7 @@ bool had_neighbours(const Job& job, const StepSpec& step) {
   return job.last->placement.share < kWholeGpu || had_all_at_first(job, step);
 }
 
-/// How much memory it could have was chosen by what its like needed.
+/// How much memory it could have was chosen by what similar jobs needed.
 bool was_ours_to_choose(const Job& job, const StepSpec& step) {
   if (!job.last || step.gpu_memory_bytes) return false;
   return job.last->placement.promise_bytes > 0 || had_all_at_first(job, step);
@@ -99,7 +99,7 @@ std::int64_t pause(std::chrono::nanoseconds first, int retries_used, JobId job) 
   std::int64_t delay = first.count();
   for (int i = 0; i < retries_used && delay < kLongest; ++i) delay *= 2;
   if (delay > kLongest) delay = std::max<std::int64_t>(first.count(), kLongest);
-  // splitmix64's last step: neighbours differ.
+  // splitmix64's last step: neighboring numbers differ.
   std::uint64_t hash = static_cast<std::uint64_t>(job.value + retries_used) * 0x9e3779b97f4a7c15u;
   hash = (hash ^ (hash >> 30)) * 0xbf58476d1ce4e5b9u;
   return delay + static_cast<std::int64_t>(hash >> 54) * (delay / 4096);
@@ -157,7 +157,7 @@ Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome,
   if (is_folder_in_use(outcome)) {  // as often as it takes: nothing of it has run
     return Next{.kind = Next::Kind::Again, .charged = false, .delay_ns = kFolderPauseNs};
   }
-  // The same; when its turn is, is up to who looks at that disk (coordinator/storage_waits.h).
+  // The same; its turn depends on the state of that disk (coordinator/storage_waits.h).
   if (is_storage_failure(outcome)) return Next{.kind = Next::Kind::Again, .charged = false};
   switch (outcome.cls) {
     case OutcomeClass::Ok:

@@ -7,7 +7,7 @@
 namespace pergpu {
 
 inline constexpr int kMaxUnchargedMoves = 5;
-/// An attempt that ran for so long before it asked to be started again got on with its work.
+/// An attempt that ran at least this long before it asked to be started again got on with its work.
 inline constexpr std::int64_t kProgressNs = std::int64_t{60} * 1'000'000'000;
 
 /// Decides for `job` (live, its last attempt about to end with `outcome`).  Faults of the machine
@@ -17,9 +17,9 @@ inline constexpr std::int64_t kProgressNs = std::int64_t{60} * 1'000'000'000;
 /// false`.  User errors and Cancelled are never retried.  A retry after too little memory has more
 /// where the step says so
 /// (`grow`), and is then made whatever `retries.on` says.  After too little memory of a shared GPU
-/// the next attempt has twice the share, at no charge; with `gpus = "auto"` also after more than it
-/// was given.  What had to wait for its folder is started again however often.  What was
-/// cancelled stays so, however it ended.
+/// the next attempt has twice the share, without using up a retry; with `gpus = "auto"` also after
+/// more than it was given.  What had to wait for its folder is started again however often.  What
+/// was cancelled stays so, however it ended.
 Next decide_next(const Job& job, const StepSpec& step, const Outcome& outcome,
                  std::int64_t ran_ns = 0);
 

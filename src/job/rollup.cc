@@ -70,7 +70,7 @@ void Rollup::trim() {
   while (whole_.size() > bounds_.whole) widen();
 }
 
-/// Neighbours that fall into one bucket of twice the width become it.
+/// Neighbors that fall into one bucket of twice the width become it.
 void Rollup::widen() {
   whole_ns_ *= 2;
   std::vector<UsageBucket> wider;

@@ -48,7 +48,7 @@ Choice choice_of(const ReadyJob& job, const Demand& demand, Finding found,
   return choice;
 }
 
-/// A job waits for GPUs that nobody else is on.
+/// A job waits for GPUs without other jobs.
 bool wants_whole_gpus(const ReadyQueue& queue) {
   return std::any_of(queue.heads().begin(), queue.heads().end(), [&](const ReadyQueue::Head& head) {
     const Demand& demand = *queue.demand(head.job.key());

@@ -7,12 +7,12 @@
 //
 // A job with several GPUs gets those that are nearest to each other (job/gpu_set.h).
 //
-// Jobs with a share of a GPU have it beside each other, as long as shares and memory suffice. While
+// Jobs with a share of a GPU run on it side by side, as long as shares and memory suffice. While
 // no job waits for whole GPUs they spread over the free ones; else they go where the least is left.
 //
 // A class that cannot start never blocks another one, with one exception.  A job that waits for
 // nothing but cpus or memory, for several GPUs of which some are free, or for a GPU that others
-// share, could be overtaken for ever by smaller ones that fit into each gap.  After kMaxOvertaken
+// share, could be overtaken forever by smaller ones that fit into each gap.  After kMaxOvertaken
 // jobs went ahead of it that took of what it waits for, room is kept for the first such job in the
 // order: GPUs as they become free, and when it has all of them, or needs none, its lane, its limits
 // and what it reserves, until it fits.  While it gathers GPUs, those it has are lent to jobs that
@@ -43,12 +43,12 @@ struct GpuLane {
   std::string name = {};            // model, matched against Demand::gpu_pattern
   std::uint64_t memory_bytes = 0;   // 0: not known
   std::vector<int> distances = {};  // to the GPUs of each slot (gpu/inventory.h); may be shorter
-  std::string busy = {};  // why nobody can have it now ("runs job 17", "dirty: …"); empty: free
+  std::string busy = {};  // why it can't be had now ("runs job 17", "dirty: …"); empty: free
   GpuParts parts = {};    // of jobs that share it: others with shares may join them
-  bool doubtful = false;  // could not be had a moment ago; a look will tell
-  bool ends = false;      // busy, or shared: with jobs of ours, which will end by themselves
+  bool doubtful = false;  // could not be had a moment ago; a look will show
+  bool ends = false;      // busy, or shared: with our jobs, which will end by themselves
   std::int64_t free_at_ns = 0;   // ends: when that is expected, as Capacity::now_ns; 0: not known
-  std::string outsiders = {};    // foreign use, in words; who may start nevertheless: is_kept_off()
+  std::string outsiders = {};    // foreign use, as text; what may start nevertheless: is_kept_off()
   std::uint64_t free_bytes = 0;  // at the last look; 0: none, or not known
 };
 
@@ -101,7 +101,7 @@ struct Capacity {
               bool was_starting, bool free_gpus = true);
 };
 
-/// When what begins now and takes so long is over; 0: not known.
+/// When what begins now and takes `expected_ns` is over; 0: not known.
 std::int64_t expected_end_ns(std::int64_t now_ns, std::int64_t expected_ns);
 
 struct Choice {
@@ -122,7 +122,7 @@ std::uint64_t needed_beside_others(const Demand& demand);
 double lanes_taken(const Demand& demand);
 
 /// How much of that GPU's memory a job with a share may use before it is ended: `gpu_memory` and
-/// its margin, what its like needed, else as large a part as of the GPU.
+/// its margin, what similar jobs needed, else as large a part as of the GPU.
 std::uint64_t promised_to(const Demand& demand, std::uint64_t gpu_bytes);
 
 /// Others use the GPU, and jobs of this kind do not run beside them.
@@ -142,7 +142,7 @@ bool gpu_name_matches(const std::string& pattern, const std::string& name);
 std::string why_not(const ReadyQueue& queue, ClassKey key, const Capacity& capacity);
 
 /// Why a job of this kind can never start on this machine ("asks 64 cpus, this machine has 16");
-/// empty when it can.  For submit: such a job would wait for ever.
+/// empty when it can.  For submit: such a job would wait forever.
 std::string never_fits(const Demand& demand, const Capacity& capacity);
 
 }  // namespace pergpu

@@ -1,4 +1,4 @@
-// Where nobody has a weight this is a walk through the queue, and costs nothing more.
+// Where no step has a weight this is a walk through the queue, and costs nothing more.
 #include "job/starting_order.h"
 
 #include <algorithm>
@@ -8,7 +8,7 @@
 namespace pergpu {
 namespace {
 
-/// Thousandths of lanes that nobody has.
+/// Thousandths of lanes that are free.
 std::int64_t free_lanes(LaneId::Pool pool, const Capacity& capacity) {
   if (pool == LaneId::Pool::Cpu) {
     const int free = capacity.cpu_lanes.size - capacity.cpu_lanes.in_use();

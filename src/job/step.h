@@ -40,7 +40,7 @@ struct RetryPolicy {
   bool operator==(const RetryPolicy&) const = default;
 };
 
-/// Sent to the job's process group so long before its `timeout`, and before the TERM of a cancel.
+/// Sent to the job's process group `ahead` of its `timeout`, and before the TERM of a cancel.
 struct EarlySignal {
   int number = 0;  // SIGUSR1 …
   std::chrono::milliseconds ahead{0};
@@ -63,7 +63,7 @@ enum class Outsiders : std::uint8_t {
 std::string_view to_string(Outsiders outsiders);  // "avoid", "fit", "ignore"
 std::optional<Outsiders> outsiders_of(std::string_view name);
 
-/// How jobs have a GPU beside each other.
+/// How jobs share a GPU.
 enum class Sharing : std::uint8_t {
   Time,  // they take turns
   Mps,   // their kernels run at the same time (run/mps_control.h)
@@ -86,7 +86,7 @@ struct SlurmOptions {
   std::string partition = {}, account = {}, qos = {}, constraint = {};  // empty: not given
   std::optional<std::chrono::milliseconds> time =
       std::nullopt;  // limit of an allocation; null: from `timeout`, else the partition's
-  int jobs_per_allocation = 1;  // so many jobs one after another on the lanes of one allocation
+  int jobs_per_allocation = 1;  // one after another on the lanes of one allocation
   int lanes = 1;                // jobs at once in one allocation, each with the step's resources
   std::vector<std::string> extra = {};  // further arguments of sbatch, as they are
   bool operator==(const SlurmOptions&) const = default;
@@ -101,7 +101,7 @@ struct StepSpec {
 
   int gpus = 0;           // for one job
   int gpu_share = 0;      // thousandths of its only GPU, beside other jobs; 0: all of each
-  bool gpu_auto = false;  // so many beside each other on its only GPU as that gains (gpu_need.h)
+  bool gpu_auto = false;  // as many side by side on its only GPU as that gains (gpu_need.h)
   std::string gpu = {};   // glob on the model's name; empty: any
   Sharing sharing = Sharing::Time;
   Outsiders outsiders = Outsiders::Avoid;

@@ -1,6 +1,6 @@
 // A traceback is read by its form, not by what stands in it: a header, frames, and the first line
 // that is indented less than the frames.  Processes that write to one log are told apart by the
-// tags of their lines; each has a reader of its own.
+// tags of their lines; each has its own reader.
 #include "job/traceback.h"
 
 #include <algorithm>
@@ -192,7 +192,7 @@ class Reader {
     if (is_rich_group_) read_rich_group(text);
     if (inner.starts_with("During handling of the above exception")) link_ = ChainLink::During;
     if (inner.starts_with("The above exception was the direct cause")) link_ = ChainLink::Cause;
-    // A program that does not compile has no traceback of its own: its place, and what is wrong.
+    // A program that does not compile has no traceback: its place, and what is wrong.
     const bool is_place = indent_of(text) == 2 && inner.starts_with("File \"") &&
                           contains(inner, ", line ") && !contains(inner, ", in ");
     if (!is_place) return;

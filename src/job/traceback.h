@@ -26,7 +26,7 @@ struct PythonError {
   std::size_t last = 0;   // … and where `line` stands
   ChainLink link = ChainLink::None;
   bool is_aside = false;   // printed without ending the program: "Exception ignored in …"
-  bool is_logged = false;  // below a line of a logger: somebody has caught it
+  bool is_logged = false;  // below a line of a logger: the program has caught it
   std::vector<std::string> inner = {};  // of a group: the lines of what it holds
 
   bool operator==(const PythonError&) const = default;

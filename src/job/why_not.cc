@@ -1,4 +1,4 @@
-// What is said of jobs that wait, or that can never start: the first obstacle in words.
+// What is said of jobs that wait, or that can never start: the first obstacle as text.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -55,7 +55,7 @@ std::string gpu_words(const Demand& demand, const Capacity& capacity) {
     const bool is_foreign = gpu.busy.empty() && is_kept_off(demand, gpu);
     if (!is_foreign && (!gpu.busy.empty() || !has_room(demand, gpu))) ++busy;
     any_quarantined = any_quarantined || gpu.busy.starts_with("is quarantined");
-    // A job of ours is no news; another user's lease or a dirty GPU is.
+    // Our own job is no news; another user's lease or a dirty GPU is.
     if (!gpu.busy.empty() && !gpu.busy.starts_with("runs job") && notable == nullptr)
       notable = &gpu;
     if (is_foreign) {

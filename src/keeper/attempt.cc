@@ -38,7 +38,7 @@ constexpr std::int64_t kSampleEvery = 500 * kMillisecond;
 constexpr std::int64_t kPeakEvery = 5'000 * kMillisecond;  // of a group: one small file
 constexpr int kShareEvery = 10;     // samples between two that read shares, which is expensive
 constexpr int kFirstLeaseFd = 100;  // out of the way of numbers that shell scripts use
-constexpr int kLowLeaseFd = 10;     // where there are not so many
+constexpr int kLowLeaseFd = 10;     // where there are too few
 constexpr int kJobOomScore = 500;   // the kernel takes a job before the shell, and before us
 
 /// The first of `count` descriptors that are only to be inherited.  REQUIRES: our limit is the one
@@ -121,7 +121,7 @@ void move_aside(const os::HeldFolder& out, const std::string& log) {
 }
 
 /// A run's folder may be writable for a group: what a neighbor has put there under the log's name
-/// (a link, a file of their own, another file of the user's, a FIFO) is not written to.  The log of
+/// (a link, their own file, another file of the user's, a FIFO) is not written to.  The log of
 /// the attempt before was moved aside, so this one is a new file.
 Result<os::UniqueFd> open_log(const Start& start, const os::HeldFolder& out) {
   constexpr int kTries = 4;  // a neighbor may put one there again
@@ -229,7 +229,7 @@ void Attempt::enter(const os::Cgroup* group, bool is_grouped) {
   if (event)
     memory_event_ = *std::move(event);
   else
-    memory_is_held_ = false;  // nobody would tell: watched, below a limit that holds all the same
+    memory_is_held_ = false;  // without an event: watched, below a limit that holds all the same
 }
 
 Started Attempt::started() const {

@@ -57,7 +57,7 @@ class Attempt {
   /// coordinator.
   std::vector<std::variant<Memory, Notify, Quiet>> on_time(std::int64_t now_ns);
   std::optional<std::int64_t> next_time() const;
-  /// What is left although it was killed, in words; "" as long as nothing is known to resist.
+  /// What is left although it was killed, as text; "" as long as nothing is known to resist.
   const std::string& resists() const { return resists_; }
 
   /// Its group was killed, and serves no other attempt: Linux (6.18) kills what is born in a v2

@@ -1,5 +1,5 @@
 // Ending the processes of an attempt whose keeper is dead, and a keeper that does not answer with
-// all that is below it.  Runs as a process of its own (`pergpu-keeper --end-tree`, `--end-keeper`),
+// all that is below it.  Runs as a separate process (`pergpu-keeper --end-tree`, `--end-keeper`),
 // because it reads all of /proc and waits, which the deciding thread of a coordinator must not.
 #pragma once
 

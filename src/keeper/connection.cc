@@ -1,4 +1,4 @@
-// Descriptors are kept in a queue of their own: START says how many belong to it, and the kernel
+// Descriptors are kept in a separate queue: START says how many belong to it, and the kernel
 // delivers them no later than the frame's first byte.
 #include "keeper/connection.h"
 

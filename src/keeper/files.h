@@ -30,8 +30,8 @@ class Files {
   const std::string& run_folder() const { return run_folder_; }
   std::string record() const;
 
-  /// False: the home was removed, or another folder has its name.  Whoever serves that one knows
-  /// nothing of this keeper's attempt.
+  /// False: the home was removed, or another folder has its name.  The coordinator of that one
+  /// knows nothing of this keeper's attempt.
   bool has_home() const { return !home_ || home_.is_there(); }
   /// Makes again in `folder` ("": where they were) what is missing there, and the folder; where
   /// that isn't possible in <home>/run.  Does nothing without the home.  False: neither is

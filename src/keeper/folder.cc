@@ -25,9 +25,9 @@ constexpr std::size_t kLargestKeptFile = 64u << 20;
 constexpr char kLog[] = "log.txt";
 constexpr char kRecord[] = "attempt.json";
 
-/// Serialises the moving-aside with a late final record of the attempt before, which another keeper
-/// may be writing.  Waited for a few milliseconds only: a job can hold a lock on its own folder for
-/// ever.
+/// Serializes the moving-aside with a late final record of the attempt before, which another keeper
+/// may be writing.  Waited for a few milliseconds only: a job can hold a lock on its own folder
+/// forever.
 os::UniqueFd lock_folder(const os::HeldFolder& out) {
   constexpr int kTries = 10;
   Result<os::UniqueFd> fd = out.open_itself();

@@ -76,7 +76,7 @@ Taken take_folder(const Start& start, const os::HeldFolder& out);
 
 /// attempt.json as it is at the start.  A record that cannot be written is no reason to end a job.
 Result<void> write_record(const Start& start, const os::HeldFolder& out);
-/// The same, for who doesn't hold the folder.
+/// The same, for a caller that doesn't hold the folder.
 Result<void> write_record(const Start& start);
 
 /// The same for an attempt that has ended, under its number where another has followed it.  Writes

@@ -153,8 +153,8 @@ void Keeper::write_records_of_kept() {
   for (const Start& start : std::exchange(unwritten_of_kept_, {})) write_late_record(start);
 }
 
-/// Without a memory group of its own nothing says whom the kernel killed for want of memory; that
-/// it killed somebody while this one was killed is as good as told, for jobs are to go first.
+/// Without a memory group nothing shows which process the kernel killed for want of memory.  That
+/// it killed one when this one was killed is good enough, because jobs are to go first.
 void Keeper::blame_machine_memory(Exited& exited) {
   const std::optional<std::int64_t> before = std::exchange(oom_kills_before_, std::nullopt);
   if (exited.signal != SIGKILL || exited.oom_kills != 0 || !before) return;
@@ -188,7 +188,7 @@ void Keeper::keep(Held held) {
   if (last.failed) send(*last.failed);
   if (connection_) return;
   if (options_.ends_alone || !files_.has_home()) {
-    exit_at_ns_ = os::boot_now_ns();  // nobody will ask
+    exit_at_ns_ = os::boot_now_ns();  // no coordinator will ask
   } else if (after_loss_ == AfterLoss::Wait) {
     exit_at_ns_ = os::boot_now_ns() + kAloneNs;
   }
@@ -222,7 +222,7 @@ void Keeper::lose_connection() {
   if (options_.ends_alone) return leave_alone(now);
   restore_files("");  // before the next coordinator looks for them
   look_at_files_ns_ = now + kLookAtFilesNs;
-  // Without its home nobody comes after this coordinator.
+  // Without its home no coordinator comes after this one.
   const std::int64_t alone_ns = files_.has_home() ? kAloneNs : 0;
   if (is_free() || after_loss_ == AfterLoss::Wait) exit_at_ns_ = now + alone_ns;
   if (after_loss_ == AfterLoss::Revive && !options_.pergpu.empty()) revive_.lost(now, yields_);
@@ -238,7 +238,7 @@ void Keeper::restore_files(const std::string& folder) {
   if (attempt_) record_.put(attempt_->id(), Held{.started = attempt_->started()});
 }
 
-/// Nobody comes after this coordinator: what it has started ends with it.
+/// No coordinator comes after this one: what it has started ends with it.
 void Keeper::leave_alone(std::int64_t now) {
   if (attempt_) {
     attempt_->stop(/*kill=*/false, now);
@@ -257,7 +257,7 @@ void Keeper::leave_to_itself(std::int64_t now) {
 void Keeper::on_frame(const Connection::Frame& frame) {
   const auto with = [&]<typename Message>(std::optional<Message> message, auto handle) {
     if (message) return handle(*std::move(message));
-    // Bytes that are no such message: whoever sent them cannot be understood any further.
+    // Bytes that are no such message: nothing after them can be understood either.
     ::shutdown(connection_->fd(), SHUT_RDWR);
   };
   switch (static_cast<Type>(frame.type)) {
@@ -337,7 +337,7 @@ void Keeper::start(Start request) {
                   std::move(claim.failure->object));
 
   const os::HeldFolder& out = *claim.out;
-  // What was prepared ahead somebody else may have changed, who had the folder since.
+  // What was prepared ahead may have been changed by another process that had the folder since.
   const bool is_prepared = std::exchange(prepared_out_, {}) == request.folder.out &&
                            prepared_attempt_ == request.folder.attempt && is_fresh(request, out) &&
                            is_prepared_still(request.folder, out);

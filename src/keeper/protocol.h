@@ -140,8 +140,8 @@ struct Start {
   std::int64_t grace_ns = 30'000'000'000;
   std::string ready_path = {};  // a line appended to this file means READY=1; empty: not watched
   std::int32_t cpu_milli = 0;   // limit in thousandths of a core, by a control group; 0: none
-  std::int64_t idle_ns = 0;     // QUIET after so long without output; 0: not watched
-  std::int64_t stall_ns = 0;    // QUIET after so long without output and CPU time; 0: not watched
+  std::int64_t idle_ns = 0;     // QUIET after this time without output; 0: not watched
+  std::int64_t stall_ns = 0;    // the same, and without CPU time; 0: not watched
   std::string holder = {};      // who works in the folder, for those who have to wait for it
   std::vector<std::string> patterns = {};  // of outputs: each must match one (os/expected_files.h)
   std::optional<Shell> shell = std::nullopt;  // nullopt: it has what its keeper has
@@ -200,7 +200,7 @@ struct Started {
   std::int32_t cpu_held = 0;             // the same; 0: not held
 };
 
-/// Phase of SPAWN_FAILED: somebody else works in the folder; `object` says who.
+/// Phase of SPAWN_FAILED: another process works in the folder; `object` says which.
 inline constexpr std::string_view kFolderInUse = "folder in use";
 /// Phase of SPAWN_FAILED (ESTALE): `object`, the root, is another folder than the one noted.
 inline constexpr std::string_view kRootReplaced = "use another folder at";
@@ -248,8 +248,8 @@ struct Notify {
   std::string line = {};
 };
 
-/// Nothing was written to the log for so long (Start::idle_ns), or that, and the tree took hardly
-/// any CPU time (Start::stall_ns).  Said again later while it goes on.
+/// Nothing was written to the log for Start::idle_ns, or for Start::stall_ns in which the tree took
+/// hardly any CPU time.  Said again later while it goes on.
 struct Quiet {
   static constexpr Type kType = Type::Quiet;
   AttemptId id = {};

@@ -59,7 +59,7 @@ std::vector<QuietWatch::Found> QuietWatch::look(const Moment& now, const LogStam
   }
   if (!looks_at_cpu) return found;
   const std::int64_t span = now.awake_ns - cpu_seen_at_ns_;
-  // Less than before: a process has ended whose time nobody was told.  Something happened.
+  // Less than before: a process has ended whose time was not counted.  Something happened.
   const std::int64_t used = std::abs(cpu_ns - cpu_ns_);
   const bool is_calm = used < span / 100 * kCalmPerCent;
   calm_ns_ = is_calm ? calm_ns_ + span : 0;

@@ -1,6 +1,6 @@
 // Tells when a job has written the first whole line of its metrics file: its start-up is over.
 // inotify, so a silent job costs nothing.  Only a regular file is read, a bounded part of it at a
-// time: the job, or whoever may write to its folder, can put anything in its place.
+// time: the job, or a user who may write to its folder, can put anything in its place.
 #pragma once
 
 #include <sys/types.h>

@@ -4,7 +4,7 @@
 // A file of fixed slots, each written with one pwrite and checked by a checksum, so that a kill
 // between two instructions leaves the old slot or the new one.  Not synced: after a power cut no
 // process of the boot is left.  The boot's id is part of the checksum, because pids and start times
-// of another boot may be somebody else's in this one.
+// of another boot may be other processes' in this one.
 #pragma once
 
 #include <string>

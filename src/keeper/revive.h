@@ -1,8 +1,8 @@
 // When a keeper without a coordinator starts a new one.
 //
-// First after 0-100 ms, so that not all keepers do at once, then after 12 s, 24 s, … 60 s while
-// nobody connects; never more than 5 in a minute.  Of the keepers that are due at once one starts
-// one, and the coordinators' lock lets one win.
+// First after 0-100 ms, so that not all keepers do at once, then after 12 s, 24 s, … 60 s while no
+// coordinator connects; never more than 5 in a minute.  Of the keepers that are due at once one
+// starts one, and the coordinators' lock lets one win.
 #pragma once
 
 #include <array>
@@ -18,7 +18,7 @@ class ReviveSchedule {
 
   /// The connection was lost.  `yields`: to keepers that have more to give, for a few seconds.
   void lost(std::int64_t now_ns, bool yields = false);
-  /// Somebody connected, or reviving is not wanted.
+  /// A coordinator connected, or reviving is not wanted.
   void cancel() { next_ns_.reset(); }
   /// One was started.  It may fail before it connects, and the queue may depend on it.
   void started(std::int64_t now_ns);

@@ -20,7 +20,7 @@ namespace {
 constexpr std::array<std::string_view, 8> kShells = {"sh",  "bash", "dash", "zsh",
                                                      "ksh", "mksh", "fish", "busybox"};
 
-/// By the program that runs: a script has a name of its own.
+/// By the program that runs: a script has its own name.
 bool is_shell(std::string_view program) {
   std::string_view name = program.substr(program.rfind('/') + 1);
   constexpr std::string_view kReplaced = " (deleted)";

@@ -3,7 +3,7 @@
 // It goes to the programs that have a handler for it. It would end those that have none: workers
 // of multiprocessing, its resource tracker, a pipe through ffmpeg. They are spared where the
 // program above them saves the state, or one below them does. A shell waits for its command before
-// it runs a trap, so what a shell with a trap has started is signaled, too. Where nobody has a
+// it runs a trap, so what a shell with a trap has started is signaled, too. Where no process has a
 // handler the signal goes to the whole process group.
 #pragma once
 

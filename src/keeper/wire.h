@@ -1,4 +1,4 @@
-// Bytes of a message payload: integers little-endian; texts, lists and messages inside messages
+// Bytes of a message payload: integers little-endian; strings, lists and messages inside messages
 // with a u32 count before them.
 //
 // A message lists its fields once (fields() in protocol.h); Encoder writes and Decoder reads that
