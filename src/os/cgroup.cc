@@ -58,7 +58,7 @@ bool write_value(const std::string& path, std::string_view value) {
   return static_cast<bool>(write_kernel_file(path, value));
 }
 
-/// Folders below `folder` (a job can make groups of its own), each after its parent.
+/// Folders below `folder` (a job can make its own groups), each after its parent.
 std::vector<std::string> with_subfolders(const std::string& folder) {
   std::vector<std::string> out = {folder};
   for (std::size_t i = 0; i < out.size(); ++i) {
@@ -87,7 +87,7 @@ void kill_each(const std::vector<std::string>& folders) {
   }
 }
 
-/// Made anew; in a plain folder tree, which stands in for the kernel's in tests, taken over.
+/// Always a new one; in a plain folder tree, which stands in for the kernel's in tests, taken over.
 Result<void> make_group(const std::string& folder) {
   if (::mkdir(folder.c_str(), 0755) == 0) return {};
   if (errno != EEXIST) return os_error("make group " + folder);

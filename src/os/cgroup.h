@@ -3,7 +3,7 @@
 //
 // A group is a folder of the same name in each hierarchy that it needs: one with cgroup v2, one for
 // each controller with v1.  What joins it stays in it, whatever it forks (os/spawn.h, `group_fd`
-// and `join_fds`).  It belongs to who made it until remove().
+// and `join_fds`).  It belongs to its maker until remove().
 #pragma once
 
 #include <sys/types.h>

@@ -1,7 +1,7 @@
 // Where control groups may be made, if anywhere: chosen once at the start of a coordinator, from
 // what the kernel says of its mounts and of the coordinator's own group.  Nothing is taken that
-// belongs to somebody else: with cgroup v2 limits need a group that was delegated (systemd's
-// Delegate=yes marks it), with cgroup v1 it is enough that folders can be made below one's own.
+// belongs to others: with cgroup v2 limits need a group that was delegated (systemd's Delegate=yes
+// marks it), with cgroup v1 it is enough that folders can be made below one's own.
 #pragma once
 
 #include <sys/types.h>

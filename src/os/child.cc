@@ -1,5 +1,5 @@
 // Without pidfds a signal goes to a number, right after its start time was compared: a process that
-// nobody waits for could end, and its number be given away, in between.
+// has no waiting parent could end, and its number be given away, in between.
 #include "os/child.h"
 
 #include <poll.h>

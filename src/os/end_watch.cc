@@ -2,7 +2,7 @@
 // signals, so that the loop's are not lost to it.  POSIX threads: in a static program of an old C
 // library those of C++ can't be relied on.
 //
-// A watch that nobody holds any more is seen by its pipe, which has no reader then.
+// A watch that is no longer held is seen by its pipe, which has no reader then.
 #include "os/end_watch.h"
 
 #include <fcntl.h>

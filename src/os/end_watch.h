@@ -23,7 +23,7 @@ class EndWatch {
  public:
   static Result<EndWatch> make();
   /// The descriptor that becomes readable when the process has ended, with all that poll() takes
-  /// for that.  REQUIRES: `pid` is that process at this moment, a zombie of ours at worst.
+  /// for that.  REQUIRES: `pid` is that process at this moment, our zombie at worst.
   UniqueFd begin(pid_t pid) &&;
   UniqueFd begin(const WatchedProcess& process) &&;
 

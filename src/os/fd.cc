@@ -1,5 +1,5 @@
 // close(2) once and never again: on Linux the descriptor is gone even when close reports EINTR or
-// EIO, so a retry could close somebody else's.
+// EIO, so a retry could close another one.
 #include "os/fd.h"
 
 #include <sys/resource.h>

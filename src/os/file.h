@@ -1,6 +1,6 @@
 // Whole-file operations, which follow every link on the way: for folders that others may write to
 // there are os/folder_walk.h and os/written_file.h.  Modes are exact: the process's umask plays no
-// part (pergpu serves sweeps with umasks of their own; the caller passes `0666 & ~umask`).
+// part (pergpu serves sweeps that have their own umasks; the caller passes `0666 & ~umask`).
 #pragma once
 
 #include <sys/types.h>

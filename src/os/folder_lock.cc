@@ -31,8 +31,8 @@ constexpr int kLevels = 3;
 constexpr int kRounds = 16;
 constexpr int kLockTries = 4;
 
-/// No second name of a file, no link, no FIFO.  A file of ours with text that others can't read is
-/// a private one that a neighbor has moved here: write_name() writes into files of kMode only.
+/// No second name of a file, no link, no FIFO.  Our file with text that others can't read is a
+/// private one that a neighbor has moved here: write_name() writes into files of kMode only.
 bool is_lock_file(const struct stat& st) {
   const bool is_private =
       st.st_uid == ::geteuid() && st.st_size > 0 && (st.st_mode & 0777) != kMode;
@@ -56,7 +56,7 @@ bool cannot_lock_files(const Error& error) {
   return code == EOPNOTSUPP || code == ENOLCK || code == ENOSYS || code == EINVAL || code == EBADF;
 }
 
-/// One line, whatever somebody wrote there.
+/// One line, whatever is in the file.
 std::string printable(std::string_view text) {
   std::string out;
   for (const char c : text.substr(0, text.find('\n'))) {
@@ -71,7 +71,7 @@ std::string process_words(const struct stat& st) {
   return holder ? words_of(*holder) : "another process";
 }
 
-/// Somebody has the log of an attempt as output.
+/// A process has the log of an attempt as output.
 bool is_log_held(const HeldFolder& folder) {
   const UniqueFd fd(::openat(folder.fd(), FolderLock::kLog,
                              O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY));
@@ -93,7 +93,7 @@ std::string holder_of(int fd, const std::string& path) {
   if (::fstat(fd, &st) < 0) return "another process";
   if (has_shared_lock(fd)) return process_words(st) + ", by a shared lock on " + path;
   std::array<char, kLongestName> name{};
-  // With a second name it may be somebody's file, whose text is nobody's business.
+  // With a second name it may be a user's own file, whose text must stay private.
   const ssize_t size = is_lock_file(st) ? ::pread(fd, name.data(), name.size(), 0) : 0;
   if (size <= 0) return process_words(st);
   return printable(std::string_view(name.data(), static_cast<std::size_t>(size)));
@@ -282,7 +282,7 @@ Result<UniqueFd> lock_place(const HeldPlace& held, Use use, std::string_view hol
     if (kind != Kind::File) return std::move(opened.fd);
     const bool can_write = is_ours && opened.is_writable;
     if (can_write) write_name(fd, st, holder);
-    // With somebody else's file the lock is as good, but would show the name of who had it before.
+    // With another user's file the lock is as good, but would show the name of the holder before.
     const bool may_replace = !can_write && round + 1 < kRounds;
     if (may_replace && ::unlinkat(held.fd(), held.name(), 0) == 0) continue;
     return std::move(opened.fd);
@@ -290,8 +290,8 @@ Result<UniqueFd> lock_place(const HeldPlace& held, Use use, std::string_view hol
   return Error{ErrorKind::Busy, EWOULDBLOCK, "several processes in turn"};
 }
 
-/// Both for who takes a folder and for who looks whether it could be taken: if they didn't ask for
-/// the same locks, a job would be started and refused again and again.
+/// Both to take a folder and to look whether it could be taken: if these didn't ask for the same
+/// locks, a job would be started and refused again and again.
 Result<std::vector<UniqueFd>> lock_folder(const Target& target, Use use, std::string_view holder) {
   const bool remote = is_remote(target);
   const std::vector<Place> places = places_of(target, remote);

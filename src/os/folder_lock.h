@@ -44,7 +44,8 @@ class FolderLock {
   /// The folder's path says which parent it's locked in: the caller checks afterwards that the path
   /// still leads to the folder.
   /// `holder`: who works there, for those who are refused ("job 17 of sweep s").
-  /// ErrorKind::Busy: somebody works there; the message is who.  NotFound: it has been removed.
+  /// ErrorKind::Busy: another holder works there; the message is its name.  NotFound: it has been
+  /// removed.
   static Result<FolderLock> take(const HeldFolder& folder, std::string_view holder);
 
   explicit operator bool() const { return !fds_.empty(); }
@@ -58,7 +59,7 @@ class FolderLock {
 /// Of the file that is to become the output of the attempt.  REQUIRES: the caller has the folder.
 void lock_log(int fd);
 
-/// Who works in the folder, as take() says it; nullopt: nobody.  It tries the locks that take()
+/// Who works in the folder, as take() says it; nullopt: no holder.  It tries the locks that take()
 /// tries, and gives them back at once.
 std::optional<std::string> holder_of_folder(const std::string& path);
 

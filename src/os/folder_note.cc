@@ -67,7 +67,7 @@ std::optional<Mark> mark_in(const std::string& note) {
               .boot = std::string(words[3])};
 }
 
-/// Devices may be numbered otherwise after a reboot; those without a disk of their own (NFS, btrfs,
+/// Devices may be numbered otherwise after a reboot; those without their own disk (NFS, btrfs,
 /// tmpfs), by each mount.
 bool is_same(const Mark& a, const Mark& b) {
   if (a.inode != b.inode) return false;

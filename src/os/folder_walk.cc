@@ -1,8 +1,8 @@
 // openat2(2) opens a path without links at once; else the folders are opened one by one.
 //
 // The mode of a new folder is set by its descriptor, and only if that is the folder that was made:
-// it is made with the sticky bit, which no empty folder of ours has by chance, and the bit is then
-// taken away.
+// it is made with the sticky bit, which none of our empty folders has by chance, and the bit is
+// then taken away.
 #include "os/folder_walk.h"
 
 #include <fcntl.h>
@@ -83,7 +83,7 @@ struct MadeFolder {
 MadeFolder finish_draft(UniqueFd made, const struct stat& st, mode_t mode) {
   const bool is_ours = st.st_uid == ::geteuid();
   const mode_t kept = st.st_mode & (S_ISUID | S_ISGID);
-  // Root's folders on a file server belong to another user there.  This gives nobody a right.
+  // Root's folders on a file server belong to another user there.  This gives no user a right.
   const mode_t bits = is_ours ? kept | (mode & 07777) : (st.st_mode & 07777 & ~kDraft);
   if (::fchmod(made.get(), bits) < 0 && is_ours) return {};
   return {true, std::move(made)};
@@ -114,8 +114,8 @@ MadeFolder make_folder(int parent, const std::string& name, mode_t mode) {
   return finish_draft(std::move(made), st, mode);
 }
 
-/// A draft that a killed process of ours has left, private, sticky and empty, is finished; then it
-/// is a new folder.
+/// A draft that a killed process of this user has left, private, sticky and empty, is finished;
+/// then it is a new folder.
 bool finish_left(int folder, mode_t mode) {
   struct stat st = {};
   if (::fstat(folder, &st) < 0 || st.st_uid != ::geteuid()) return false;
@@ -508,7 +508,8 @@ Result<HeldFolder> open_levels(const std::string& path, int levels) {
   std::string root = path;
   for (int i = 0; i < levels; ++i) root = parent_of(root);
   const std::string rest = path_below(root, path);
-  // Those of results are resolved when they are submitted; nobody else can put a ".." into a path.
+  // Those of results are resolved when they are submitted; no other user can put a ".." into a
+  // path.
   if (rest.empty() || goes_up(rest)) return HeldFolder::open(path);
   return open_below(root, path);
 }

@@ -29,7 +29,7 @@ namespace pergpu::os {
 enum class Links : std::uint8_t {
   OursOnly,         // of this user and of root
   OursUntilShared,  // the same, as long as no folder on the way can be written to by others
-  Anyones,          // where nobody else can write
+  Anyones,          // where no other user can write
 };
 
 struct FoundFolder;
@@ -60,7 +60,7 @@ class HeldFolder {
   Result<std::optional<struct stat>> look_at(const std::string& name) const;
   /// Of all entries, sorted.
   Result<std::vector<std::string>> names() const;
-  /// A folder in it; a link is refused, whoever owns it.
+  /// A folder in it; a link is refused, even one of this user.
   Result<HeldFolder> open_folder(const std::string& name) const;
   /// The folder that this one lies in now.  `path`: its path, for messages.
   Result<HeldFolder> open_parent(const std::string& path) const;

@@ -1,6 +1,6 @@
-// Which frame do received descriptors belong to?  The sender gives a frame with descriptors a
-// sendmsg of its own, and the kernel ends a recvmsg after the bytes that descriptors came with.
-// So they belong to the frame that holds the last byte of that read.
+// Which frame do received descriptors belong to?  The sender gives a frame with descriptors its own
+// sendmsg, and the kernel ends a recvmsg after the bytes that descriptors came with. So they belong
+// to the frame that holds the last byte of that read.
 //
 // Lifetime and errors: as in line_stream.cc.
 #include <fcntl.h>

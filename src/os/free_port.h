@@ -6,11 +6,11 @@
 
 namespace pergpu::os {
 
-/// Nobody is bound to it, on any address.  By the time it is used somebody may be.
+/// No process is bound to it, on any address.  By the time it is used one may be.
 bool is_free_port(int port);
 
-/// Ports for attempts, one after the other, from a range that Linux gives to nobody by itself (by
-/// default it takes those from 32768 on), so that only one who asks for the same is in the way.
+/// Ports for attempts, one after the other, from a range that Linux assigns to no process by itself
+/// (by default it takes those from 32768 on), so that only one who asks for the same is in the way.
 class PortRange {
  public:
   static constexpr int kFirst = 20'000;

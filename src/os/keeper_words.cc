@@ -1,5 +1,5 @@
 // The words are those that KeeperLink::start() (src/run) gives; helpers of a keeper (`--end-tree`)
-// listen to nobody.
+// don't listen.
 #include "os/keeper_words.h"
 
 #include <algorithm>

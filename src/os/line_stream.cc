@@ -5,7 +5,7 @@
 // the output is dropped and the socket shut down; the loop sees the end and calls on_close.
 //
 // A peer that sends many lines at once gets kTurnShareNs of a turn; the rest of what was read waits
-// for the next one, and nothing more is read until then, so that it holds up nobody else.
+// for the next one, and nothing more is read until then, so that it holds up no other peer.
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/uio.h>

@@ -41,7 +41,7 @@ bool is_in_the_way(const ListedLock& lock) {
 }
 
 /// Whether an open file of this process has a lock on the file.  A file system isn't asked: one
-/// that hangs is in nobody's way.
+/// that hangs delays nothing.
 Has has_lock(pid_t pid, std::string_view where) {
   const std::string folder = "/proc/" + std::to_string(pid) + "/fdinfo";
   const DirStream dir(::opendir(folder.c_str()));
@@ -146,7 +146,7 @@ std::optional<LockHolder> find_lock_holder(const struct stat& file) {
     if (has_lock(lock.pid, where) != Has::No) pid = lock.pid;
   }
   if (pid == 0) pid = search(where);
-  if (pid == 0) pid = taker;  // whoever has it now has it from there
+  if (pid == 0) pid = taker;  // its holder has it from there
   if (pid == 0) return std::nullopt;
   return LockHolder{.pid = pid, .uid = uid_of(pid), .program = program_of(pid)};
 }

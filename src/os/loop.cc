@@ -1,4 +1,4 @@
-// How stale events are kept away: each watch has a generation of its own, carried in epoll's data
+// How stale events are kept away: each watch has its own generation, carried in epoll's data
 // next to the descriptor.  An event fetched in this batch whose watch is gone, or whose number now
 // belongs to a newer watch, has the wrong generation and is dropped.  unwatch() always does
 // EPOLL_CTL_DEL: a registration outlives close(2) while any other process holds the descriptor, and

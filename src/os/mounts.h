@@ -1,5 +1,5 @@
 // What is mounted where, as /proc/self/mountinfo says.  Reading it touches no file system: a server
-// that does not answer holds nobody up.
+// that does not answer holds nothing up.
 #pragma once
 
 #include <string>

@@ -28,7 +28,7 @@ Result<void> copy_all(int from, int to, const std::string& path) {
   }
 }
 
-/// Without a flag: only an empty folder of ours can be replaced, and by one that is empty, too.
+/// Without a flag: only an empty folder can be replaced, and by one that is empty, too.
 bool rename_folder(const std::string& from, const std::string& to) {
   struct stat there = {};
   if (::lstat(to.c_str(), &there) == 0) {

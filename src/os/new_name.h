@@ -1,5 +1,5 @@
-// Giving a whole file a name that nobody has.  What is there stays as it is, and nobody sees a part
-// under that name.
+// Giving a whole file a name that no file has yet.  What is there stays as it is, and no process
+// sees a part under that name.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// From above: when a folder is looked at, nobody else can change its name any more.
+// From above: when a folder is looked at, no other user can change its name any more.
 #include "os/private_path.h"
 
 #include <sys/stat.h>

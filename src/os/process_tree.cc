@@ -1,6 +1,6 @@
 // Why plain kill() is right below a keeper: a direct child's pid stays taken until the keeper reaps
-// it, and the walk goes top-down, so a deeper child's parent is stopped, hence cannot reap it,
-// before that child is signalled.  In a tree without a keeper nothing holds the pids: there every
+// it, and the walk goes top-down, so a deeper child's parent is stopped, so it cannot reap it,
+// before that child is signaled.  In a tree without a keeper nothing holds the pids: there every
 // signal goes through a pidfd whose process was compared with the start time that was found (where
 // the kernel has none: to the number, right after that).
 #include "os/process_tree.h"
@@ -97,7 +97,7 @@ std::optional<std::string> marker_of(const ProcStat& stat) {
   return value_in(environment, kMarkerName);
 }
 
-/// Which mark of its own `stat` carries; one that only tells where a process came from, or where it
+/// Which mark `stat` carries; one that only tells where a process came from, or where it
 /// writes, is weak.  A session keeps its number from being given to a new process, so members of
 /// session `marks.pid` are ours unless another process has that pid now or the member says itself
 /// that it belongs to another attempt.

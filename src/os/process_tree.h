@@ -1,5 +1,5 @@
 // All processes of one attempt: those below its keeper, or, when the keeper is dead, those that can
-// still be recognised.  A tree is ended by stopping everything first, until nothing new appears,
+// still be recognized.  A tree is ended by stopping everything first, until nothing new appears,
 // and then killing it, so that nothing forks away while the list is being read.
 #pragma once
 
@@ -17,8 +17,7 @@ struct TreeMember {
   char state = '?';         // 'D': cannot be ended before the kernel lets go of it
   std::int64_t cpu_ns = 0;  // user and system, with that of children it has waited for
   std::string name = {};
-  std::string spared =
-      {};  // why it is not signalled although it may be part of the tree; "": it is
+  std::string spared = {};  // why it is not signaled although it may be part of the tree; "": it is
 };
 
 /// Living processes below `root` (without it), parents before children.  Complete when `root` is a
@@ -42,7 +41,7 @@ std::string why_left(const std::vector<TreeMember>& members);
 std::string why_left_below(pid_t root);
 
 /// The living keeper of this home and number, wherever its sockets are, by the words that it was
-/// started with (os/keeper_words.h); more than one where somebody has copied them.  Of this user
+/// started with (os/keeper_words.h); more than one where they were copied.  Of this user
 /// only.
 std::vector<TreeMember> find_keepers(const std::string& home, const std::string& home_id,
                                      std::int64_t number);
@@ -51,7 +50,7 @@ std::vector<TreeMember> find_keepers(const std::string& home, const std::string&
 /// nothing new appears; kills what is below it, then `root`.  Does not wait for their ends.
 void kill_from_root(const TreeMember& root);
 
-/// How the processes of an attempt without a keeper are recognised.
+/// How the processes of an attempt without a keeper are recognized.
 struct TreeMarks {
   pid_t pid = 0;                         // its first process and session; 0: not known
   std::uint64_t start_ticks = 0;         // of that process

@@ -1,4 +1,4 @@
-// Names and secrets that nobody can guess.
+// Names and secrets that can't be guessed.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What happened isn't read: whoever is told looks for himself.
+// What happened isn't read: the callback has to look.
 #include "os/removal_watch.h"
 
 #include <sys/epoll.h>

@@ -1,5 +1,5 @@
-// The file of try_writing() never has a name (O_TMPFILE): nobody sees it, nothing is left of it
-// when this process is killed, and no name of anybody else's is touched.
+// The file of try_writing() never has a name (O_TMPFILE): no other process sees it, nothing is left
+// of it when this process is killed, and no other file's name is touched.
 #include "os/room.h"
 
 #include <fcntl.h>

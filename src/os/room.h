@@ -14,7 +14,7 @@ bool seems_full(const std::string& folder);
 
 /// Writes some pages into a file without a name, and has them written to the disk: may hang.  In
 /// `path`, or in the nearest folder above it that is there.  Success, too, where the file system
-/// can't make such a file: then nobody knows.
+/// can't make such a file: then it's not known.
 Result<void> try_writing(const std::string& path);
 
 /// The file system on which `path`, or the nearest folder above it, lies; 0: that can't be seen.

@@ -29,8 +29,8 @@ struct SharedMemory {
   std::int64_t made_wall_ns = 0;  // 0: the kernel does not tell
 };
 
-/// ErrorKind::Invalid: it is something else, or its size may still change: who reads it could be
-/// killed by whoever shortens it.
+/// ErrorKind::Invalid: it is something else, or its size may still change: a reader could be killed
+/// by a process that shortens it.
 Result<SharedMemory> memory_of(int fd);
 
 /// One process that has memory open or mapped.
@@ -59,7 +59,7 @@ std::optional<UniqueFd> open_memory(const MemoryHolder& holder, MemoryId id);
 struct MappedMemory {
   MemoryId id = {};
   std::string name = {};
-  std::uint64_t end = 0;  // it has at least so many bytes
+  std::uint64_t end = 0;  // it has at least this many bytes
 };
 std::optional<MappedMemory> mapped_memory_in(std::string_view line, std::string_view prefix);
 

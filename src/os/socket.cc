@@ -57,7 +57,7 @@ Result<UniqueFd> make_socket(int type) {
   return fd;
 }
 
-/// Removes the socket file at `path` unless somebody answers on it.
+/// Removes the socket file at `path` unless a process answers on it.
 Result<void> remove_dead_socket(const std::string& path, int type, const Address& address) {
   struct stat st {};
   if (::lstat(path.c_str(), &st) < 0) return errno == ENOENT ? Result<void>{} : os_error(path);

@@ -20,10 +20,10 @@
 namespace pergpu::os {
 
 /// Stream socket bound to `path` (mode 0600) and listening; an existing socket file is replaced
-/// only when nobody answers on it, else ErrorKind::Busy.  Non-blocking, close-on-exec.
+/// only when no process answers on it, else ErrorKind::Busy.  Non-blocking, close-on-exec.
 /// REQUIRES: two processes that may want the same path exclude each other by a lock.
 Result<UniqueFd> listen_unix(const std::string& path, int backlog = 128);
-/// Blocking or non-blocking stream connection.  ErrorKind::NotFound/Unavailable: nobody there;
+/// Blocking or non-blocking stream connection.  ErrorKind::NotFound/Unavailable: no listener;
 /// Denied: another user than this one or root listens there.
 Result<UniqueFd> connect_unix(const std::string& path, bool nonblocking);
 /// Datagram socket bound to `path` (mode 0600), to be read by receive_own().

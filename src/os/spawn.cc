@@ -132,7 +132,7 @@ PERGPU_IN_CHILD void set_limit(const ChildLimit& wanted) {
   ::syscall(SYS_prlimit64, 0, wanted.resource, &next, nullptr);
 }
 
-/// The kernel compares priorities with the soft limits of who asks for them.
+/// The kernel compares priorities with the soft limits of the caller.
 PERGPU_IN_CHILD void raise_soft_limit_in_child(int resource) {
   rlimit limit = {};
   if (::syscall(SYS_prlimit64, 0, resource, nullptr, &limit) < 0) return;
@@ -500,7 +500,7 @@ SpawnResult spawn(const SpawnPlan& plan) {
   child.parent_pid = ::getpid();
 
   std::vector<int> join_fds = plan.join_fds;
-  UniqueFd group;  // where nobody can be born in it
+  UniqueFd group;  // where no process can be born in it
   const bool joins_group = plan.group_fd >= 0 && !kernel_has(KernelCall::CloneIntoGroup);
   if (joins_group) {
     group.reset(::openat(plan.group_fd, "cgroup.procs", O_WRONLY | O_CLOEXEC));

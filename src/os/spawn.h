@@ -38,7 +38,7 @@ struct SpawnPlan {
   bool new_session = false;
   bool sibling =
       false;  // child of the caller's parent: the caller can neither wait for nor adopt it
-  bool is_watched = true;       // false: nobody asks for Spawned::pidfd, and it may be missing
+  bool is_watched = true;       // false: Spawned::pidfd isn't used, and may be missing
   int parent_death_signal = 0;  // for helpers that must not outlive the thread that starts them
   std::optional<mode_t> umask = std::nullopt;
   std::optional<int> oom_score_adj = std::nullopt;  // best effort

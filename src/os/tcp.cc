@@ -1,5 +1,5 @@
-// A port that a dead process of ours left in TIME_WAIT can be had again at once (SO_REUSEADDR); one
-// that somebody listens on cannot.
+// A port that a dead process of this user left in TIME_WAIT can be had again at once
+// (SO_REUSEADDR); one with a listener cannot.
 #include "os/tcp.h"
 
 #include <arpa/inet.h>

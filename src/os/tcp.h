@@ -8,9 +8,9 @@
 
 namespace pergpu::os {
 
-/// Listening on 127.0.0.1, non-blocking, close-on-exec.  Port 0: a free one.  ErrorKind::Busy:
-/// somebody has it.  `backlog`: large, so that a user who opens many connections at once doesn't
-/// keep others out.
+/// Listening on 127.0.0.1, non-blocking, close-on-exec.  Port 0: a free one.  ErrorKind::Busy: it
+/// is in use.  `backlog`: large, so that a user who opens many connections at once doesn't keep
+/// others out.
 Result<UniqueFd> listen_loopback(std::uint16_t port, int backlog = 1024);
 
 /// Of a listening socket.

@@ -1,4 +1,4 @@
-// Serial lines and some container consoles report 0 x 0: hence the fall-backs.
+// Serial lines and some container consoles report 0 x 0, so there are fallbacks.
 #include "os/terminal.h"
 
 #include <sys/ioctl.h>

@@ -2,7 +2,7 @@
 //
 // A tree is what lies below the parent of its first process, a keeper, which is a sub-reaper and
 // has one attempt at a time: so what has lost its own parent is still found.  When a process ends
-// its counters pass to who waits for it, that is, to a member or to the keeper.
+// its counters pass to its waiting parent, that is, to a member or to the keeper.
 #include "os/tree_usage.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ namespace pergpu::os {
 namespace {
 
 constexpr std::int64_t kYoungNs = 10'000'000'000;
-// A search waits for so many times of what the last one took: 0.5 % of a core while there are young
+// A search waits for this many times what the last one took: 0.5 % of a core while there are young
 // trees, 0.1 % else.
 constexpr std::int64_t kPauseWhileYoung = 200;
 constexpr std::int64_t kPause = 1000;

@@ -1,4 +1,4 @@
-// On some file systems (NFS for root, SMB, FUSE) what a user makes belongs to somebody else: then
+// On some file systems (NFS for root, SMB, FUSE) what a user makes belongs to another user: then
 // the folder, which a keeper made, too, has the same owner.
 #include "os/written_file.h"
 

@@ -17,12 +17,12 @@
 namespace pergpu::os {
 
 enum class Writer : std::uint8_t {
-  Keeper,  // logs, records: owned by this user, by root, or by who owns their folder
+  Keeper,  // logs, records: owned by this user, by root, or by the owner of their folder
   Job,     // metrics: a container may write as another user
-  User,    // what is executed: nobody but this user and root can have written it
+  User,    // what is executed: only this user and root can have written it
 };
 
-/// So many of the last folders of a path may lie where others can write: <sweep>/<run>/<step>.
+/// The number of last folders of a path that may lie where others can write: <sweep>/<run>/<step>.
 inline constexpr int kResultLevels = 3;
 
 /// os_errno ENOENT: it isn't there.

@@ -1,4 +1,4 @@
-// Batch: the slot of a loader that somebody holds, as a buffer of bytes.
+// Batch: the slot of a loader that a caller holds, as a buffer of bytes.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Channel and Pipes: the memory of a channel before it has ends here.  Each end gets a mapping of
-// its own, so that what a consumer keeps at its end is out of the way of everybody else.
+// Channel and Pipes: the memory of a channel before it has ends here.  Each end gets its own
+// mapping, so that what a consumer keeps at its end is out of the way of all others.
 #include <fcntl.h>
 
 #include <algorithm>

@@ -6,7 +6,7 @@
 // that.
 //
 // A consumer that is closed gives all its slots back.  What is still looked at is kept before that,
-// which the mapping of its own is for: the pages of those slots become this process's.
+// which its own mapping is for: the pages of those slots become this process's.
 #include <cstring>
 #include <new>
 #include <variant>

@@ -32,7 +32,7 @@ struct Loan {
 template <typename Tensor>
 void end(Tensor* tensor) {
   auto* loan = static_cast<Loan<Tensor>*>(tensor->manager_ctx);
-  // When the interpreter goes down nobody may ask for its lock, so the array is left as it is.
+  // When the interpreter goes down no thread may ask for its lock, so the array is left as it is.
   if (loan->array != nullptr && Py_IsInitialized() != 0) {
     PyGILState_STATE state = PyGILState_Ensure();
     Py_DecRef(loan->array);
@@ -42,7 +42,7 @@ void end(Tensor* tensor) {
   std::free(loan);
 }
 
-/// Of a capsule that nobody took the tensor from.
+/// Of a capsule whose tensor was not taken.
 template <typename Tensor>
 void end_capsule(PyObject* capsule) {
   if (PyCapsule_IsValid(capsule, Tensor::kName) == 0) return;

@@ -18,9 +18,9 @@ struct Element {
 
 /// nullptr: an exception is set, which has all names.
 const Element* element_named(PyObject* name);
-/// Of a format of the buffer protocol, in this machine's order of bytes.  nullptr: none of ours.
+/// Of a format of the buffer protocol, in this machine's order of bytes.  nullptr: not supported.
 const Element* element_of(const char* format, Py_ssize_t size);
-/// Of DLPack.  nullptr: none of ours.
+/// Of DLPack.  nullptr: not supported.
 const Element* element_of(std::uint8_t code, int bits);
 
 }  // namespace pergpu::python

@@ -33,12 +33,12 @@ SlotMemory slots_of(const share::Channel& channel);
 /// False: it cannot be pinned, and a RuntimeError is set.
 bool pin(const SlotMemory& memory, share::Pinned* pinned);
 
-/// Seconds; None is for ever, 0 not at all.  False: an exception is set.
+/// Seconds; None is forever, 0 not at all.  False: an exception is set.
 bool deadline_of(PyObject* timeout, std::int64_t* deadline_ns);
 bool is_past(std::int64_t deadline_ns);
 
-/// `wait()` without the lock, while nobody else may use the end.  False: an exception is set, as by
-/// Ctrl-C.
+/// `wait()` without the lock, while no other thread may use the end.  False: an exception is set,
+/// as by Ctrl-C.
 template <typename Wait>
 bool doze(bool* busy, Wait&& wait) {
   *busy = true;

@@ -46,7 +46,7 @@ struct ItemLayout {
 /// Constant after construction.
 using Plan = std::shared_ptr<const ItemLayout>;
 
-/// Of a slot with so many bytes, whoever wrote them: what is read is checked, and read once.
+/// Of a slot with `bytes` bytes, from whatever process: what is read is checked, and read once.
 /// ErrorKind::Corrupt: no item.
 Result<ItemLayout> read_layout(const std::byte* data, std::size_t bytes);
 

@@ -1,5 +1,5 @@
 // Parameters: those of share/parameters.h in a buffer, which it keeps.  As a context manager it is
-// an update; whoever waits for somebody else does so without the interpreter lock, and Ctrl-C gets
+// an update; a wait for another process is without the interpreter lock, and Ctrl-C gets
 // through.
 #include "share/parameters.h"
 

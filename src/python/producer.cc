@@ -1,7 +1,7 @@
 // Producer and Slot.  put() is one call: a slot is taken, filled and sent.
 //
 // What holds references of Python is not in scope while the lock is let go (object.h): the arrays
-// that are copied are lent to nobody for that time.
+// that are copied are not lent for that time.
 #include <cstring>
 #include <new>
 #include <variant>
@@ -20,7 +20,7 @@ using share::Outcome;
 constexpr std::uint64_t kMuch = 1 << 20;
 
 struct Ends {
-  std::optional<share::Channel> channel;  // with a mapping of its own
+  std::optional<share::Channel> channel;  // with its own mapping
   std::variant<std::monostate, std::unique_ptr<share::Producer>,
                std::unique_ptr<share::PipeProducer>>
       end;

@@ -1,5 +1,5 @@
-// A Region has no close(): whoever has a buffer of it has a reference to it, and the pages go with
-// the last one.
+// A Region has no close(): an object with a buffer of it has a reference to it, and the pages go
+// with the last one.
 #include "python/region.h"
 
 #include <new>

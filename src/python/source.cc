@@ -12,7 +12,7 @@
 namespace pergpu::python {
 namespace {
 
-/// `inner`: so many of the last dimensions lie row by row, `block` bytes of them.
+/// `inner`: the number of last dimensions that lie row by row, `block` bytes of them.
 std::byte* copy(std::byte* to, const std::byte* from, const Py_ssize_t* shape,
                 const Py_ssize_t* strides, std::size_t outer, std::size_t block) {
   if (outer == 0) {

@@ -32,7 +32,7 @@ std::int64_t now_s() { return os::RealClock().now().wall_ns / 1'000'000'000; }
 }  // namespace
 
 Connection::~Connection() {
-  is_closed_ = true;  // whoever is told now does nothing
+  is_closed_ = true;  // callbacks do nothing now
   if (deadline_ != 0) loop_.cancel(deadline_);
   if (fd_) loop_.unwatch(fd_.get());
   if (exchange_) {

@@ -1,4 +1,4 @@
-// Numbers of an id are decimal and whole; anything else makes it no id of ours, which costs a
+// Numbers of an id are decimal and whole; anything else is not our id, which costs a
 // snapshot and no more.
 #include "serve/event_stream.h"
 

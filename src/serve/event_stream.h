@@ -25,7 +25,7 @@ struct Position {
 
 /// Letters, digits, '-' and '.'.
 std::string id_of(const Position& position);
-/// nullopt: no id of ours.
+/// nullopt: not our id.
 std::optional<Position> position_of(std::string_view id);
 
 /// `data`: one line.

@@ -1,4 +1,4 @@
-// The order is that of who is asking: first what no browser of the user's own page would send, then
+// The order of the checks: first what no browser of the user's own page would send, then
 // the secret, then what may be done with it.
 //
 // No cookie: browsers send a cookie to every port of a host, which are other users' servers, too.

@@ -1,6 +1,6 @@
 // Who may ask for what.  A page on loopback can be reached by every web site that the user's
-// browser has open and by every other user of the machine; hence all of this, for each request
-// (why: docs/security.md).  Pure.
+// browser has open and by every other user of the machine, so all of this is checked for each
+// request (why: docs/security.md).  Pure.
 #pragma once
 
 #include <optional>

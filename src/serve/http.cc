@@ -1,4 +1,4 @@
-// Every answer carries the same fields that keep a browser from doing what no page of ours asks
+// Every answer carries the same fields that keep a browser from doing what none of our pages asks
 // for: nothing is fetched from elsewhere, framed, guessed, or told to other sites.
 #include "serve/http.h"
 

@@ -66,7 +66,7 @@ struct HttpServer::Impl {
     if (connection->start()) connections.emplace(number, Held{.connection = connection});
   }
 
-  /// False: there is nobody to send away.
+  /// False: there is no connection to close.
   bool make_room() {
     const os::TcpOwners owners = os::TcpOwners::read();
     std::vector<Guest> guests;

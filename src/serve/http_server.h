@@ -20,7 +20,7 @@ namespace pergpu::serve {
 
 class Connection;
 
-/// One request and its answer.  Outlives its connection where somebody keeps it: then nothing that
+/// One request and its answer.  Outlives its connection where a handler keeps it: then nothing that
 /// is done here has an effect.
 class Exchange {
  public:

@@ -18,7 +18,7 @@ namespace pergpu::serve {
 
 class Topic {
  public:
-  /// Events are kept for readers that come back, up to so many and so much.
+  /// Events are kept for readers that come back, up to this number and size.
   static constexpr std::size_t kMostEvents = 2'000;
   static constexpr std::size_t kMostBytes = 4u << 20;
 
@@ -36,7 +36,7 @@ class Topic {
 
   /// An event as the coordinator sends it; one of another kind is passed over.
   void take(const nlohmann::json& event);
-  /// The stream broke; a snapshot follows when it is mended.
+  /// The stream broke; a snapshot follows when it is back.
   void gap(const std::string& why);
 
   /// A snapshot has come.

@@ -17,7 +17,7 @@ enum class ArgumentStyle : std::uint8_t {
 };
 
 /// One word a parameter, sorted by name: NAME=TEXT, its text as {NAME} has it.  The members of a
-/// table are words of their own (--model.depth=3); lists stay JSON.  A parameter that is null is no
+/// table are separate words (--model.depth=3); lists stay JSON.  A parameter that is null is no
 /// option, so that the program's default holds, and NAME=null as an override.
 /// Corrupt: `json` is no object.
 Result<std::vector<std::string>> argument_words(std::string_view json,

@@ -1,5 +1,5 @@
 // The words become the tree that a file with the same meaning would give, and go through the same
-// checks.  Each option and word is a source of its own, so that a message can name it.
+// checks.  Each option and word is its own source, so that a message can name it.
 #include "spec/command_line.h"
 
 #include <fmt/core.h>

@@ -18,7 +18,7 @@ namespace pergpu {
 /// Options as typed; empty or nullopt: not given.
 struct CommandLineOptions {
   std::string folder = {};  // the caller's cwd, absolute
-  std::string name = {};    // else the program's base name; whoever submits makes it unique
+  std::string name = {};    // else the program's base name; the submit makes it unique
   std::string out = {};
   std::string gpus = {};
   std::string cpus = {};

@@ -1,5 +1,5 @@
 // Text of the user's file reaches a terminal here, so control characters are replaced: an escape
-// sequence in a sweep file must not be executed by whoever looks at its mistakes.
+// sequence in a sweep file must not be executed by a terminal that shows its mistakes.
 #include "spec/diagnostics.h"
 
 #include <fmt/core.h>

@@ -160,7 +160,7 @@ OrderedJson schema_of(const KeyType& type) {
   return any.size() == 1 ? any.front() : OrderedJson{{"anyOf", std::move(any)}};
 }
 
-/// The meaning as a sentence, a default in words as a second one.
+/// The meaning as a sentence, a default without a value as a second one.
 OrderedJson described(const KnownKey& key) {
   std::string words(key.meaning);
   const bool is_value = key.usual.starts_with('`') && key.usual.ends_with('`');

@@ -1,9 +1,9 @@
 // The 128-bit identity of a job: two jobs with the same identity are the same work, so a `done` one
 // is kept when its sweep is submitted again.
 //
-// XXH3-128 over length-prefixed fields, in canonical (big-endian) byte order.  Stable for ever: the
-// store keeps these bytes, so a change of the layout below would repeat everybody's finished jobs.
-// Resources, limits, retries and priority are no part of it.
+// XXH3-128 over length-prefixed fields, in canonical (big-endian) byte order.  Stable forever: the
+// store keeps these bytes, so a change of the layout would repeat all finished jobs. Resources,
+// limits, retries and priority are no part of it.
 #pragma once
 
 #include <array>

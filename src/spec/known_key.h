@@ -33,7 +33,7 @@ struct KeyType {
     Number,     // any
     Duration,   //
     Size,       //
-    Variables,  // a table: names of variables -> texts or numbers
+    Variables,  // a table: names of variables -> strings or numbers
     Table,      // of `members`
     Tables,     // a list of tables of `members`
     // Sections: what is in them is told by more than their own row.
@@ -60,8 +60,8 @@ struct KeyType {
 struct KnownKey {
   std::string_view name = {};
   KeyType type = {};
-  /// The default as a reader would write it, in backticks; in words where it is no value; "": the
-  /// key does not exist by default.
+  /// The default as a reader would write it, in backticks; as a phrase where it is no value; "":
+  /// the key does not exist by default.
   std::string_view usual = {};
   /// One sentence, without a capital and a full stop; pages of the documentation as
   /// (docs/failures.md#more-memory).

@@ -22,8 +22,8 @@ struct LoadOptions {
   std::string out = {};
 };
 
-/// Files named in diagnostics are spelt as `path` is.  "-": standard input, which has no name of
-/// its own, and whose folder is the current one.
+/// Files named in diagnostics are spelt as `path` is.  "-": standard input, which has no name, and
+/// whose folder is the current one.
 ParsedSweep load_sweep(const std::string& path, const LoadOptions& options = {});
 
 enum class SweepFormat : unsigned char { Toml, Yaml, Json };

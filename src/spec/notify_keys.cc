@@ -1,5 +1,5 @@
 // What would be sent nowhere, or never, is a mistake of the file: a night's news must not be lost
-// to a typing error that nobody saw.
+// to an unnoticed typing error.
 #include "spec/notify_keys.h"
 
 #include <fmt/core.h>

@@ -11,9 +11,9 @@ bool looks_like_json_integer(std::string_view text);
 /// Any number of JSON.
 bool looks_like_json_number(std::string_view text);
 
-/// Of a word that nobody has typed as a number or a text.  Only the usual spellings of a number are
-/// one: as JSON, Python and printf write it ("0.1", "1.0", "1e-05") or by hand ("1e-4", "1.0e-4").
-/// Others would lose what was written: the version 3.10, the commits 0e11111 and 12e4567, 007.
+/// Of a word whose type was not given.  Only the usual spellings of a number are one: as JSON,
+/// Python and printf write it ("0.1", "1.0", "1e-05") or by hand ("1e-4", "1.0e-4"). Others would
+/// lose what was written: the version 3.10, the commits 0e11111 and 12e4567, 007.
 enum class NumberWord : std::uint8_t { None, Int, Float };
 NumberWord number_word(std::string_view text);
 

@@ -3,7 +3,7 @@
 // `$NAME` and `${NAME}` stand for a variable of the shell that submits, `~` at the beginning for
 // its $HOME, `$$` for a `$` and `$~` for a `~`.  They are replaced when the sweep is read, as if
 // the value had been written there.  All else that begins so (`$(…)`, `~otto`, a variable that is
-// not set) is a mistake, because a file or folder of that very name is what nobody wants.
+// not set) is a mistake, because a file or folder of that very name is hardly wanted.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ namespace pergpu {
 /// Whether a variable may be empty.  In a path it may not: "$OUT/runs" would be "/runs".
 enum class Emptiness { Refused, Allowed };
 
-/// Of the environment of this process.  Invalid, in words that follow a key: it is not set, empty,
+/// Of the environment of this process.  Invalid, with text to follow a key: it is not set, empty,
 /// not UTF-8, or looks like a secret, which must not be stored beside the sweep.
 Result<std::string> variable_of_shell(std::string_view name, Emptiness empty = Emptiness::Refused);
 

@@ -37,7 +37,7 @@ std::string_view to_string(Builtin b);
 std::vector<std::string_view> builtin_names();
 /// {config} {json} {run} {index} {args} {overrides}: meaningless in a once-step.
 bool needs_a_run(Builtin b);
-/// {args} {overrides}: several words, so each is a word of its own in a command.  A parameter of
+/// {args} {overrides}: several words, so each is a separate word in a command.  A parameter of
 /// that name takes its place.
 bool is_several_words(Builtin b);
 
@@ -95,7 +95,7 @@ Result<std::string> render_pattern(const Template& t, const RenderScope& scope);
 bool has_wildcards(const Template& t);
 /// How long render() would make it if nothing were too long.  Makes no such text.
 Result<std::size_t> rendered_size(const Template& t, const RenderScope& scope);
-/// What render() says of `t` that would have more than so many bytes.
+/// What render() says of `t` that would have more than `bytes` bytes.
 Error too_long(const Template& t, std::size_t bytes);
 /// The argv of a step: its rendered command, or {"/bin/sh", "-c", shell}, with the words of {args}
 /// behind it where `shell` has that.
@@ -109,7 +109,7 @@ std::optional<Builtin> words_builtin(std::string_view t, const RenderScope& scop
 Result<std::vector<std::pair<std::string, std::string>>> render_env(const StepSpec& step,
                                                                     const RenderScope& scope);
 
-/// {runs}: each run's JSON on a line of its own.
+/// {runs}: each run's JSON on its own line.
 std::string runs_lines(const std::vector<RunSpec>& runs);
 /// True when a template of the step asks for {runs}: then all runs are part of its identity.
 bool uses_runs(const StepSpec& step);

@@ -105,7 +105,7 @@ class Converter {
   }
 
  private:
-  /// { null = true }: TOML has no null of its own.
+  /// { null = true }: TOML has no null.
   static bool is_null(const Node& table) {
     return table.keys.size() == 1 && table.keys[0].text == "null" &&
            table.items[0].is(Node::Kind::Bool) && table.items[0].integer != 0;
@@ -235,7 +235,7 @@ class Recovery {
     const SourceText& source = report_.source(source_);
     std::size_t offset = source.offset(at.line, at.column);
     std::vector<TomlStatement> all = toml_statements(text_);
-    // The parser often looks one character ahead, over the newline: hence the search backwards.
+    // The parser often looks one character ahead, over the newline, so the search is backwards.
     auto s = std::find_if(all.rbegin(), all.rend(), [&](const TomlStatement& candidate) {
       return candidate.begin <= offset;
     });

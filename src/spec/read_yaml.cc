@@ -239,7 +239,7 @@ std::optional<Node> read_yaml(Report& report, std::uint32_t source) {
   std::istream in(&buffer);
   try {
     YAML::Parser parser(in);
-    // The second one is an error already, and after some texts yaml-cpp finds documents for ever.
+    // The second one is an error already, and after some texts yaml-cpp finds documents forever.
     while (builder.documents() < 2 && parser.HandleNextDocument(builder)) {
     }
   } catch (const YAML::Exception& e) {

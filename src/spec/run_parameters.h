@@ -1,4 +1,4 @@
-// The parameters of one run as texts: how they appear in commands, folder names and environment.
+// The parameters of one run as strings: how they appear in commands, folder names and environment.
 //
 // A text is what the file says when that differs from the value's own rendering (RunSpec::texts),
 // else: strings as they are, everything else as its canonical JSON.

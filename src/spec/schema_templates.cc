@@ -361,7 +361,7 @@ class TemplateCheck {
       if (step.spec.name == name) return report_pasted(t, fmt::format("{}.{}", name, field));
   }
 
-  /// For values that have no environment variable of their own.
+  /// For values that have no environment variable.
   void report_pasted(const PlacedTemplate& t, std::string_view name) {
     fail(t, fmt::format("values aren't pasted into a shell command: set env = {{ VALUE = "
                         "\"{{{}}}\" }} and write \"$VALUE\"",

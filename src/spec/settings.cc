@@ -1,4 +1,4 @@
-// Mistakes are gathered, so that whoever typed three of them is told of three.
+// Mistakes are gathered, so that three of them are reported at once.
 #include "spec/settings.h"
 
 #include <fmt/format.h>
@@ -42,7 +42,7 @@ bool is_name_letter(char c, bool is_first) {
   return is_letter || (!is_first && ((c >= '0' && c <= '9') || c == '-'));
 }
 
-/// Why this key is none of ours.
+/// Why this key isn't known.
 std::string refusal(std::string_view key) {
   const std::vector<std::string_view> names(std::begin(kSettings), std::end(kSettings));
   const std::vector<KnownKey> of_step = step_keys(/*in_defaults=*/false);

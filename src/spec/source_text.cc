@@ -75,7 +75,7 @@ std::size_t SourceText::offset(std::uint32_t line, std::uint32_t column) const {
 
 namespace {
 
-/// `expected`: about so many bytes are to come.
+/// `expected`: about how many bytes are to come.
 Result<std::string> read_all(int fd, const std::string& name, std::size_t expected,
                              std::size_t max_bytes) {
   std::string text;

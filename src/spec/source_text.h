@@ -57,7 +57,7 @@ inline constexpr std::size_t kMaxRunsFileBytes = std::size_t{1} << 30;
 /// regular file.
 Result<std::string> read_text_file(const std::string& path, std::size_t max_bytes);
 
-/// Something that can be read once and has no name of its own: a FIFO, /dev/fd/63 of `<(command)`.
+/// Something that can be read once and has no name: a FIFO, /dev/fd/63 of `<(command)`.
 bool is_pipe(const std::string& path);
 /// What comes from it, to its end.
 Result<std::string> read_pipe(const std::string& path, std::size_t max_bytes);

@@ -22,7 +22,8 @@ namespace pergpu {
 inline constexpr std::size_t kMostParamEnvBytes = 8'192;
 inline constexpr std::size_t kMostParamEnvBytesInAll = 65'536;
 
-/// As param_env(parameters), without values that are too long for a variable nobody asked for.
+/// As param_env(parameters), without values that are too long for a variable that was not asked
+/// for.
 std::vector<std::pair<std::string, std::string>> param_env(const RunParameters& parameters,
                                                            const StepSpec& step);
 

@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t kMaxCount = 1'000'000;
 constexpr std::array<std::string_view, 1> kAuto = {"auto"};
-constexpr int kLeastShare = 10;  // thousandths of a GPU: a hundred jobs beside each other
+constexpr int kLeastShare = 10;  // thousandths of a GPU: a hundred jobs side by side
 
 struct KeyInput {
   Field field;

@@ -1,4 +1,4 @@
-// The keys of a step (step_keys.cc), for who prints them; read_step_key() of draft.h reads by them.
+// The keys of a step (step_keys.cc), to be printed; read_step_key() of draft.h reads by them.
 #pragma once
 
 #include <vector>

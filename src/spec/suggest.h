@@ -7,7 +7,7 @@
 
 namespace pergpu {
 
-/// Insertions, deletions, substitutions and swaps of neighbours that lead from `a` to `b`.
+/// Insertions, deletions, substitutions and swaps of neighbors that lead from `a` to `b`.
 std::size_t edit_distance(std::string_view a, std::string_view b);
 
 /// The nearest of `known`, else the only one that begins with `name`; "": none was meant.  Case and

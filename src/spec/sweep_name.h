@@ -6,7 +6,7 @@
 
 namespace pergpu {
 
-/// "" when `name` is good, else the reason in words.
+/// "" when `name` is good, else the reason as text.
 std::string why_no_sweep_name(std::string_view name);
 
 /// A good name made of `text`: "python3 train.py" -> "python3_train.py".

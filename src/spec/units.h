@@ -1,5 +1,5 @@
 // Durations and sizes as people write them: "90s", "1d2h", "01:30:00"; "64GiB", "500MB".
-// Bare numbers are refused: nobody remembers whether a timeout is in seconds or minutes.
+// Bare numbers are refused: their unit, seconds or minutes, is easily mistaken.
 #pragma once
 
 #include <chrono>

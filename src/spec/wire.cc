@@ -1,6 +1,6 @@
 // Times are milliseconds, sizes bytes, enumerations their names.  A field that has its default is
 // left out: a sweep of one step is a short line, and defaults that change later do so for old
-// stores too only where nobody had written a value.
+// stores too only where no value was written.
 #include "spec/wire.h"
 
 #include <fmt/core.h>

@@ -266,7 +266,7 @@ class Reader {
     return parts;
   }
 
-  /// As a text it would hardly be what the file has a number for.
+  /// As a string it would hardly be what the file has a number for.
   static bool is_no_json_number(std::string_view text) {
     if (text[0] == '-' || text[0] == '+') text.remove_prefix(1);
     return text == "inf" || text == "nan";

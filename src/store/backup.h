@@ -18,15 +18,15 @@ namespace pergpu::store {
 class Backup {
  public:
   /// ErrorKind::Invalid: `file` exists.  REQUIRES: `source` outlives it and has no open
-  /// transaction, here and in step(); nobody else may write to the folder of `file`, for the draft
-  /// is opened by its name.
+  /// transaction, here and in step(); no other user may write to the folder of `file`, for the
+  /// draft is opened by its name.
   static Result<Backup> begin(Database& source, const std::string& file);
   Backup(Backup&& other) noexcept;
   Backup& operator=(Backup&&) = delete;
   /// Without a last step(): nothing of it stays.
   ~Backup();
 
-  /// Copies at most so many pages.  True: the copy is complete, durable and in its place.
+  /// Copies at most `pages` pages.  True: the copy is complete, durable and in its place.
   Result<bool> step(int pages);
   /// REQUIRES: step() returned true.
   std::int64_t bytes() const { return bytes_; }

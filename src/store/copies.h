@@ -1,6 +1,6 @@
 // Copies of a store in its own folder: a coordinator makes them for `pergpu store`, which looks at
 // one or moves it on.  They live as long as the command, which holds `store.lock`; what is there
-// while nobody holds it was left by one that was killed.
+// while the lock is free was left by one that was killed.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ bool is_copy(const std::string& folder, const std::string& file);
 
 /// REQUIRES: lock_copies() of this process.
 void remove_copies(const std::string& folder);
-/// Unless somebody is at work.
+/// Unless a command is at work.
 void remove_left_copies(const std::string& folder);
 
 }  // namespace pergpu::store

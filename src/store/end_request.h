@@ -1,6 +1,6 @@
 // What a coordinator asks of a task that it cannot speak to: which of its jobs are to end.  A file
 // beside the records, replaced as a whole; the task reads it while it waits to begin, when it is
-// signalled, and every few seconds.
+// signaled, and every few seconds.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct EndRequest {
 /// What the file holds.
 struct EndRequests {
   std::vector<EndRequest> jobs = {};
-  bool was_held = false;  // the task, in the cluster's queue, by who asks
+  bool was_held = false;  // the task, in the cluster's queue, by the one that asks
   bool operator==(const EndRequests&) const = default;
 };
 

@@ -1,4 +1,4 @@
-// Events as JSON: the `body` column of the journal.  The kind of an event is a column of its own
+// Events as JSON: the `body` column of the journal.  The kind of an event has its own column
 // (event_name()).  Members that have their default value are left out.
 //
 // Rules for later versions: members can be added (with a default that means "as before"), never

@@ -36,7 +36,7 @@ struct Handover {
   std::int32_t lanes = 1;       // jobs at once in a task
   std::int32_t jobs_each = 1;   // jobs in a task, at most
   std::int64_t at_wall_ns = 0;  // when it was made
-  // After so long a task has no time for a whole attempt any more; 0: there is no telling.
+  // The age at which a task has no time for a whole attempt any more; 0: not known.
   std::int64_t last_start_ms = 0;
   std::vector<HandedNeed> needs = {};  // of all of its jobs: what was not done yet behind a barrier
   std::string node = {};               // of an allocation that was there; "": the cluster chooses

@@ -98,8 +98,7 @@ Result<void> add_archive(Database& database) {
   )sql");
 }
 
-/// What attempts used, some minutes a row.  The oldest rows are removed by whoever writes a new
-/// one.
+/// What attempts used, some minutes a row.  The oldest rows are removed when a new one is written.
 Result<void> add_usage(Database& database) {
   return database.exec(R"sql(
     CREATE TABLE usage (
@@ -114,7 +113,7 @@ Result<void> add_usage(Database& database) {
   )sql");
 }
 
-/// A trigger runs a program of its own for each row, which a million runs and jobs feel; RowWriter
+/// A trigger runs its own program for each row, which a million runs and jobs feel; RowWriter
 /// does the same once a sweep and batch.
 Result<void> bring_back_by_batch(Database& database) {
   return database.exec("DROP TRIGGER run_brings_back; DROP TRIGGER job_brings_back;");

@@ -1,5 +1,6 @@
 // One thread writes, as in the store on SQLite: what queues up while a file is being written makes
-// the next one.  That a program has started keeps nobody waiting, so alone it waits for company.
+// the next one.  Nothing waits for the news that a program has started, so alone it waits for
+// company.
 #include "store/record_store.h"
 
 #include <fmt/format.h>
@@ -14,7 +15,7 @@
 namespace pergpu {
 namespace {
 
-/// How long what nobody waits for may be held back.
+/// How long rows that nothing waits for may be held back.
 constexpr std::chrono::milliseconds kPatience{1000};
 
 bool waits_for_company(const Batch& batch) {

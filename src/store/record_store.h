@@ -49,7 +49,7 @@ class RecordStore final : public Store {
   void backup(std::string file, std::function<void(Result<std::int64_t>)> done) override;
 
   /// From now on nothing goes out: what is appended is forgotten, as if it were stored.  What
-  /// somebody else decides of these jobs must not be contradicted.
+  /// another coordinator decides of these jobs must not be contradicted.
   void seal();
   /// Everything that was appended goes out as one file, in the place of the parts.  `closed`: this
   /// task will tell nothing more, in no later life either.  Blocks.  REQUIRES: nothing is appended

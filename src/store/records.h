@@ -1,5 +1,5 @@
 // What a task on a node has to tell: files in the handover's folder, each written once and renamed
-// into its place, so that whoever finds one finds all of it.
+// into its place, so that a reader that finds one finds all of it.
 //
 // A life is one start of the task: the cluster may start it again.  `<task>.<life>.<part>.jsonl`
 // are written while it runs; when it has told all, `<task>.<life>.jsonl` takes their place.

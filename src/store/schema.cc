@@ -178,7 +178,7 @@ Result<void> configure(Database& database) {
     const char* pragma;
     const char* answer;
   };
-  // journal_size_limit: a log that grew with one huge submit does not stay for ever.
+  // journal_size_limit: a log that grew with one huge submit does not stay forever.
   static constexpr Setting kSettings[] = {{"PRAGMA journal_size_limit = 67108864", "67108864"},
                                           {"PRAGMA wal_autocheckpoint = 0", "0"}};
   for (const Setting& setting : kSettings) {

@@ -21,7 +21,7 @@ struct LockedFile {
   Database database;
   std::int64_t version = 0;  // of its newest commit, which the header may not know: may be unknown
 };
-/// Without SQLite, so that no byte is changed.  ErrorKind::Corrupt: it is no store of ours.
+/// Without SQLite, so that no byte is changed.  ErrorKind::Corrupt: it isn't our store.
 Result<std::int64_t> version_in_header(const std::string& path);
 /// Nothing of it is changed, and closing leaves its log as it is.
 Result<LockedFile> lock_store_file(const std::string& path);
@@ -40,7 +40,7 @@ class LogOfReading {
   std::string made_;  // empty: it was there
 };
 
-/// From now on a log that lies beside the file is none of its own, and the file is refused with it:
+/// From now on a log that lies beside the file isn't its own, and the file is refused with it:
 /// a copy put in the place of a store whose log stayed would get the pages of that log.  accept()
 /// ends it.  REQUIRES: no connection to the file is open.
 Result<void> mark_as_copy(int fd, const std::string& path);

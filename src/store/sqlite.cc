@@ -106,7 +106,7 @@ std::span<const std::uint8_t> Statement::blob(int column) const {
 }
 
 Result<Database> Database::open(const std::string& path, int flags) {
-  // To count what SQLite allocates takes a lock for each piece, and nobody asks.
+  // To count what SQLite allocates takes a lock for each piece, and the count is not used.
   static const int uncounted = sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
   (void)uncounted;
   sqlite3* raw = nullptr;

@@ -5,13 +5,13 @@
 // it as one transaction, posts the completions and wakes the other side through an eventfd. Nothing
 // waits for a group to fill: an idle store commits a batch at once.
 //
-// When anything in a group fails, the group is rolled back and its batches become transactions of
-// their own, one after the other, up to the one that fails.  From then on every batch fails with
+// When anything in a group fails, the group is rolled back and its batches become separate
+// transactions, one after the other, up to the one that fails.  From then on every batch fails with
 // the same error (see Store::append: the journal has no holes) until drain() delivers it: the
 // failure and all that it took along are delivered together.
 //
-// What nobody waits for is done in slices of a few milliseconds, and between two slices whatever
-// was appended is committed first:
+// Work that nothing waits for is done in slices of a few milliseconds, and between two slices
+// whatever was appended is committed first:
 //   backup      a slice after each commit, and one after the other when there are none;
 //   fetch       of archived sweeps, likewise; of an attempt's usage, whole;
 //   compaction  (compaction.h) when nothing was appended for a while and many events lie unfolded;
@@ -209,7 +209,7 @@ class SqliteStore final : public Store {
     Result<std::vector<row::Usage>> result;
   };
 
-  /// So many rows are not needed any more: there may be memory to give back.
+  /// That many rows are not needed any more: there may be memory to give back.
   void tell_freed(std::size_t rows) {
     {
       const std::lock_guard<std::mutex> lock(mutex_);

@@ -151,7 +151,7 @@ class Store {
 
 /// When the oldest events are folded (store/compaction.h), counted in events.
 struct Folding {
-  std::int64_t begin = 20'000;      // so many lie unfolded, and nothing was appended for a while
+  std::int64_t begin = 20'000;      // that many lie unfolded, and nothing was appended for a while
   std::int64_t keep = 10'000;       // the newest stay as they are
   std::int64_t always = 1'000'000;  // from here on beside the commits, too
   std::int64_t slice = 500;

@@ -1,4 +1,4 @@
-// What is fine takes one line; the others also say why they matter and what mends them.  Nothing is
+// What is fine takes one line; the others also say why they matter and how to fix them.  Nothing is
 // cut: a command has to be copied whole.
 #include "view/doctor.h"
 

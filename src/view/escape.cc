@@ -18,8 +18,8 @@ enum class EscapeMode { Line, Stream };
 
 constexpr char kEscape = 0x1b;
 
-/// Longest CSI sequence that is recognised; a longer one is shown as text, so that a job cannot
-/// make the filter hold back its output for ever.
+/// Longest CSI sequence that is recognized; a longer one is shown as text, so that a job cannot
+/// make the filter hold back its output forever.
 constexpr std::size_t kLongestCsi = 64;
 
 enum class Csi { Complete, Incomplete, None };

@@ -1,7 +1,7 @@
 // Nothing of a job's text reaches a terminal raw (docs/architecture.md, promise 9): names, reasons,
 // log lines and metrics are other people's bytes.
 //
-// Control sequences that only colour or move (CSI … final byte) are left out, every other control
+// Control sequences that only color or move (CSI … final byte) are left out, every other control
 // character, line-reordering mark and byte that is not UTF-8 becomes visible (`\x1b`, `\u202e`).
 #pragma once
 
@@ -14,7 +14,7 @@ namespace pergpu::view {
 std::string safe_line(std::string_view text);
 
 /// The same for a stream that arrives in pieces: line ends, tabs and carriage returns stay (a
-/// progress bar may overwrite its own line), sequences split between two pieces are recognised.
+/// progress bar may overwrite its own line), sequences split between two pieces are recognized.
 class LogFilter {
  public:
   std::string feed(std::string_view piece);

@@ -229,7 +229,7 @@ class Drawing {
     return static_cast<std::size_t>(found - g_.steps.begin()) % kColours;
   }
 
-  /// Over time where that is known, else of one colour.
+  /// Over time where that is known, else of one color.
   void draw_strip(const Drawn& bar, double top, bool has_gpu) {
     const AttemptFacts& attempt = g_.jobs[bar.first->job].attempts[bar.first->attempt];
     const double width = bar.to - bar.from;

@@ -11,7 +11,7 @@
 
 namespace pergpu::view {
 
-/// Steps are told apart by colour, what failed by a hatch; each bar says in a tooltip what it is.
+/// Steps are told apart by color, what failed by a hatch; each bar says in a tooltip what it is.
 /// Bars that are too narrow to be seen apart are drawn as one, which says how many it stands for.
 struct Gantt {
   const std::vector<JobHistory>& jobs;
@@ -24,7 +24,7 @@ struct Gantt {
 /// "" when there is nothing to draw.
 std::string gantt_svg(const Gantt& gantt);
 
-/// What the colours mean, as HTML.
+/// What the colors mean, as HTML.
 std::string gantt_legend(const Gantt& gantt);
 
 }  // namespace pergpu::view

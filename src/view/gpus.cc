@@ -70,7 +70,7 @@ std::string own_jobs(const Devices& devices, const GpuSnapshot& gpu) {
   return text;
 }
 
-/// Columns for what nobody knows are left out.
+/// Columns without a known value are left out.
 std::string gpu_rows(const Devices& devices, const Style& style) {
   const std::vector<GpuSnapshot>& gpus = devices.gpus;
   const bool any_doing = std::any_of(gpus.begin(), gpus.end(),

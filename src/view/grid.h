@@ -13,7 +13,7 @@ namespace pergpu::view {
 
 enum class Colour : std::uint8_t { Default, Red, Green, Yellow, Blue, Magenta, Cyan };
 
-/// How a cell looks.  Bold ones of the six colours are the bright ones of sixteen.
+/// How a cell looks.  Bold ones of the six colors are the bright ones of sixteen.
 struct Look {
   Colour colour = Colour::Default;
   bool bold = false;
@@ -22,7 +22,7 @@ struct Look {
   bool operator==(const Look&) const = default;
 };
 
-/// Which colours say good and bad.  A state is never told by colour alone.
+/// Which colors mean good and bad.  A state is never shown by color alone.
 enum class Palette : std::uint8_t {
   None,         // bold, dim and reverse only
   Standard,     // green and red

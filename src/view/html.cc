@@ -11,7 +11,7 @@
 namespace pergpu::view {
 namespace {
 
-/// Which colour stands for a state or an outcome.
+/// Which color stands for a state or an outcome.
 std::string_view mark_of(std::string_view state) {
   for (const std::string_view good : {"done", "ok"}) {
     if (state == good) return "good";

@@ -1,5 +1,5 @@
 // NaN is what a diverged training writes (Python's json does so), and it must be seen: the three
-// words that JSON lacks are read as texts before the line is given to the parser.
+// words that JSON lacks are read as strings before the line is given to the parser.
 #include "view/metrics.h"
 
 #include <cstddef>

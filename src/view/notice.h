@@ -1,4 +1,4 @@
-// A notification in words, and the forms in which receivers take it: JSON for a webhook and for
+// A notification as text, and the forms in which receivers take it: JSON for a webhook and for
 // hooks, Slack's JSON, ntfy's text and headers.
 //
 // It leaves the machine: what looks like a secret in reasons, names and parameters is hidden.

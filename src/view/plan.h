@@ -1,4 +1,5 @@
-// The answer to `plan` as people read it: who runs where and when, how long it takes, what binds.
+// The answer to `plan` as people read it: what runs where and when, how long it takes, the
+// bottleneck.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -34,7 +34,7 @@ struct Report {
   MachineFacts machine = {};
   std::int64_t now_ns = 0;  // wall clock
   std::int64_t utc_offset_s = 0;
-  std::size_t without_series = 0;  // attempts whose series nobody asked for
+  std::size_t without_series = 0;  // attempts whose series were not asked for
 };
 
 /// UTF-8.

@@ -1,5 +1,5 @@
-// Colours are variables, so that the dark theme is a list of other values.  A state is told by its
-// word, failed bars by a hatch: colour alone says nothing.
+// Colors are variables, so that the dark theme is a list of other values.  A state is shown by its
+// word, failed bars by a hatch: color alone says nothing.
 #include "view/report_style.h"
 
 namespace pergpu::view {

@@ -1,4 +1,4 @@
-// Each job that runs once for the sweep is a row of its own, behind the runs, and has its step's
+// Each job that runs once for the sweep is its own row, behind the runs, and has its step's
 // name.
 #include "view/run_rows.h"
 

@@ -10,8 +10,8 @@
 namespace pergpu::view {
 
 /// Bytes that turn the block `before`, drawn at `width_then` columns, into `after` on a terminal of
-/// `width` columns.  Unchanged lines are skipped; after a change of width everything is drawn anew.
-/// Empty when nothing changed.
+/// `width` columns.  Unchanged lines are skipped; after a change of width everything is drawn
+/// again. Empty when nothing changed.
 std::string redraw(const std::vector<std::string>& before, int width_then,
                    const std::vector<std::string>& after, int width);
 

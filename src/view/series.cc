@@ -1,4 +1,4 @@
-// Zero has a height of its own: it differs from little, and from not known.
+// Zero has its own height: it differs from little, and from not known.
 #include "view/series.h"
 
 #include <algorithm>

@@ -58,7 +58,8 @@ std::string sign_of_life(const Followed& followed, const JobSnapshot& job) {
   return newest == followed.newest.end() ? std::string() : newest->second;
 }
 
-/// A lane that was busy when the sweep was first seen tells nothing once no job of ours names it.
+/// A lane that was busy when the sweep was first seen is not known any more once none of our jobs
+/// names it.
 bool is_closed(const LaneSnapshot& lane) {
   return !lane.why.empty() && lane.state != "free" && lane.state != "busy";
 }
@@ -131,7 +132,7 @@ std::vector<std::string> status_lines(const Followed& followed, std::int64_t now
   std::vector<std::string> lines;
   Style plain = style;
   plain.colour = false;
-  // Colours take bytes but no columns: cut only when the plain text does not fit.
+  // Colors take bytes but no columns: cut only when the plain text does not fit.
   std::string head = headline(followed, now_ns, plain);
   const bool fits = style.width == 0 || columns_of(head) <= style.width;
   lines.push_back(fits ? headline(followed, now_ns, style) : fit(head, style));

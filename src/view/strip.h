@@ -1,4 +1,4 @@
-// How much of something was in use, over time: pieces of one colour each, for a strip below a bar.
+// How much of something was in use, over time: pieces of one color each, for a strip below a bar.
 // Pure.  Where nothing is known there is no piece.
 #pragma once
 
@@ -27,7 +27,7 @@ inline constexpr int kOverLevel = 5;
 inline constexpr int kLevels = 6;
 int level_of(double share);
 
-/// The strip of [begin, end) out of at most so many pieces; neighbours differ, or have a gap
+/// The strip of [begin, end) out of at most `most` pieces; neighbors differ, or have a gap
 /// between them.  `stretches` are by begin.
 std::vector<StripPiece> strip_pieces(const std::vector<StripStretch>& stretches,
                                      std::int64_t begin_ns, std::int64_t end_ns, std::size_t most);

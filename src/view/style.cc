@@ -1,4 +1,4 @@
-// The sixteen basic colours only: terminals let their users choose them.
+// The sixteen basic colors only: terminals let their users choose them.
 #include "view/style.h"
 
 namespace pergpu::view {

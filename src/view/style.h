@@ -1,7 +1,7 @@
-// How a view may draw: colours or not, how wide, which characters.  A value, so that every view is
+// How a view may draw: colors or not, how wide, which characters.  A value, so that every view is
 // a function of (snapshot, style); cli/terminal.h fills it from the terminal and the environment.
 //
-// A state is never told by colour alone: its word is always there.
+// A state is never shown by color alone: its word is always there.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ struct Style {
   std::int64_t utc_offset_s = 0;  // for times of day
 };
 
-/// `text` in the tone's colours, or as it is.
+/// `text` in the tone's colors, or as it is.
 std::string paint(const Style& style, Tone tone, std::string_view text);
 
 Tone tone_of_state(std::string_view state);

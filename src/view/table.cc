@@ -50,7 +50,7 @@ class LineWriter {
     std::size_t used = std::min(row.size(), columns_.size());
     while (used > 0 && row[used - 1].text.empty()) --used;
     int room = room_of(style_);
-    int blanks = 0;  // owed before the next cell
+    int blanks = 0;  // pending before the next cell
     for (std::size_t i = 0; i < used && room > blanks; ++i) {
       std::string text = cut(safe_line(row[i].text), widths_[i], cut_mark(style_));
       const int missing = widths_[i] - columns_of(text);

@@ -100,7 +100,7 @@ class ProtoMessage {
         return field;
       }
     }
-    return std::nullopt;  // groups, which nobody writes any more
+    return std::nullopt;  // groups, which no program writes any more
   }
 
  private:

@@ -1,5 +1,5 @@
 // Scalars out of TensorBoard's event files (events.out.tfevents.*), for jobs that write no metrics
-// of their own.  A file is a sequence of records (TFRecord):
+// file.  A file is a sequence of records (TFRecord):
 //
 //   length, 8 bytes | its checksum, 4 | payload | its checksum, 4        all little-endian
 //

@@ -1,7 +1,7 @@
 // Which attempt was where and when: the rows of the Gantt chart and of the trace.
 //
 // Invariant: bars of one row never overlap.  Attempts of one lane do not either, unless the wall
-// clock was set back between them; what would overlap then gets a row of its own, "gpu0 (2)".
+// clock was set back between them; what would overlap then gets a separate row, "gpu0 (2)".
 #pragma once
 
 #include <cstddef>
@@ -32,7 +32,7 @@ struct Timeline {
   std::int64_t begin_ns = 0;           // of the first bar
   std::int64_t end_ns = 0;             // of the last
   std::vector<TimelineRow> rows = {};  // GPUs first, then by number
-  std::size_t left_out = 0;            // attempts whose lane, begin or end nobody knows any more
+  std::size_t left_out = 0;            // attempts whose lane, begin or end is not known any more
 };
 
 /// Attempts that live end now.

@@ -1,4 +1,4 @@
-// Texts and numbers come from another process, maybe of another version: what is missing or of
+// Strings and numbers come from another process, maybe of another version: what is missing or of
 // another type is left as it was, or not known.
 #include "view/top_snapshot.h"
 
@@ -180,7 +180,7 @@ std::vector<TopLane> lanes_of(const TopSnapshot& s) {
           {.name = with_lanes.size() > 1 ? sweep->name + ":" + name : name, .state = "free"});
     }
   }
-  std::vector<const JobSnapshot*> others;  // on lanes that nobody told of
+  std::vector<const JobSnapshot*> others;  // on lanes that were not reported
   for (const auto& [id, job] : s.jobs) {
     if (!is_live(job) || !job.lane) continue;
     bool has_row = false;

@@ -21,7 +21,7 @@ struct TopLane {
   std::string uuid = {};  // GPUs only
   std::string state = {};
   std::string why = {};
-  const JobSnapshot* job = nullptr;  // of the snapshot; null: none of ours
+  const JobSnapshot* job = nullptr;  // of the snapshot; null: not in it
 };
 /// GPUs, then the own lanes of sweeps, then the machine's CPU lanes that are in use.
 std::vector<TopLane> lanes_of(const TopSnapshot& snapshot);

@@ -10,7 +10,7 @@ namespace pergpu::view {
 /// `usage`: of op `show`.  What is not known is left out; no lines: nothing is.
 std::vector<std::string> usage_lines(const nlohmann::json& usage);
 
-/// What was learnt of jobs like this one.
+/// What was learned of jobs like this one.
 std::string learnt_text(const nlohmann::json& learnt);
 
 }  // namespace pergpu::view
