@@ -1,5 +1,5 @@
 // A block of sums stays in the caches of its core while each source adds its part: with 2048 values
-// a block the pages of so many sources come in pieces too small to be fetched ahead (a third slower
+// a block the pages of these sources come in pieces too small to be fetched ahead (a third slower
 // than 8192, with 8 files).  The sources are mapped a window at a time, because smaller ones are
 // mapped too often: 4 MiB was the fastest of 1, 4 and 16.
 #include "share/average.h"

@@ -16,8 +16,8 @@ enum class Real : std::uint8_t { Float16, BFloat16, Float32, Float64 };
 std::size_t size_of(Real real);
 
 /// Of each i: the sum of weights[k] * from[k][i], divided by the sum of the weights.  Added up as
-/// float, of Float64 as double, and rounded to nearest, ties to even.  Nothing need be aligned;
-/// what `into` has must not be part of a source. REQUIRES: as many weights as sources, at least
+/// float, of Float64 as double, and rounded to nearest, ties to even.  Nothing need be aligned; the
+/// values of `into` must not be part of a source. REQUIRES: as many weights as sources, at least
 /// one.
 void mean(Real real, std::span<const std::byte* const> from, std::span<const double> weights,
           std::size_t count, std::byte* into);

@@ -31,7 +31,7 @@ struct Entrance {
   std::uint32_t index = 0;
 };
 
-/// A place that can be taken: of nobody, or of somebody who is gone.  `thorough`: asks for every
+/// A place that can be taken: it is vacant, or its process is gone.  `thorough`: asks for every
 /// process that seems to live.  REQUIRES: the gate.
 std::optional<std::uint32_t> find_place(const Layout& layout, Kind kind, bool thorough,
                                         bool& is_ending) {

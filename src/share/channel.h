@@ -1,5 +1,5 @@
 // A channel: arrays go from producers to consumers, processes of one machine, without being copied
-// or pickled, and whoever of them is killed, the others are told and go on.
+// or pickled, and when one of them is killed, the others see it and go on.
 //
 //   Result<Channel> channel = Channel::create({.name = "batches", .slots_per_lane = 4, .slot_bytes
 //   = n}); … in another process, which got the descriptor: Result<std::unique_ptr<Producer>>
@@ -9,7 +9,7 @@
 //
 // Each item goes to one consumer.  Slots may be held several at once and given back in any order.
 // One thread at a time may use a producer or a consumer; there are no locks, threads, allocations
-// or descriptors on the way of an item.  What is promised when somebody dies: docs/share.md.
+// or descriptors on the way of an item.  What is promised when a process dies: docs/share.md.
 //
 // Deadlines are absolute, in os::awake_now_ns(); kForever waits as long as it takes, 0 not at all.
 #pragma once
@@ -34,10 +34,10 @@ struct ChannelOptions {
   std::string name = "channel";  // for people
   std::uint32_t producers = 1;   // how many there can be at once
   std::uint32_t consumers = 1;
-  std::uint32_t slots_per_lane = 4;  // each producer has so many for each consumer
+  std::uint32_t slots_per_lane = 4;  // each producer has this many for each consumer
   std::uint64_t slot_bytes = 0;
   bool page_aligned = false;  // slots begin at pages: to be pinned for a GPU
-  std::string note = {};      // what its users have agreed upon, for who adopts it
+  std::string note = {};      // what its users have agreed upon, for a process that adopts it
 };
 
 /// What a process that looks at a channel sees; a moment later it may be otherwise.
@@ -71,18 +71,18 @@ class Channel {
   /// One that another process made.  ErrorKind::Corrupt: the segment holds something else.
   static Result<Channel> adopt(os::UniqueFd fd);
 
-  /// Takes the first place that nobody living has.  ErrorKind::Busy: there is none.
+  /// Takes the first place that no living process has.  ErrorKind::Busy: there is none.
   Result<std::unique_ptr<Producer>> attach_producer() const;
   Result<std::unique_ptr<Consumer>> attach_consumer() const;
 
   /// No producer will come any more: consumers need not wait for one in a place that is vacant, or
-  /// that somebody left or died in.
+  /// whose process left or died.
   void complete() const;
 
   ChannelState describe() const;
   int fd() const;
   const Geometry& geometry() const;
-  /// A copy of what create() was given; whoever has the channel can write over it.
+  /// A copy of what create() was given; every process with the channel can write over it.
   std::string note() const;
 
   /// The memory, and where its parts lie.
@@ -123,8 +123,8 @@ class Endpoint {
   bool is_ours() const;
   /// Gives the place up, with what it says from now on.  Then: wake the other side, let_go().
   void leave(PlaceState state);
-  /// Last of all.  Who dies between lowering somebody's flag and waking him is found out by its
-  /// liveness word only.
+  /// Last of all.  A process that dies between lowering another's flag and waking it is found out
+  /// by its liveness word only.
   void let_go() { hold_.release(); }
   // Sleeping: start_watching(), watch() each end of the other side, raise_flag(), see that there is
   // still nothing to do, and doze(); or lower_flag().
@@ -133,7 +133,7 @@ class Endpoint {
   void raise_flag();
   void lower_flag();
   Woken doze(std::int64_t deadline_ns);
-  /// Look again soon: somebody is about to be gone, or the gate was shut.
+  /// Look again soon: a process is about to be gone, or the gate was shut.
   void look_again_soon() { soon_ = true; }
   /// Time to ask for processes at whose end nothing hints.
   bool is_thorough() const { return thorough_; }

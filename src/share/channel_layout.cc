@@ -1,4 +1,4 @@
-// Offsets are planned in one function, for who creates a channel and for who adopts one: what a
+// Offsets are planned in one function, both to create a channel and to adopt one: what a
 // header claims is planned again and must come out the same.
 #include "share/channel_layout.h"
 
@@ -87,7 +87,7 @@ Result<Layout> Layout::read(std::byte* base, std::uint64_t size) {
     return Error{ErrorKind::Corrupt, 0, "the segment isn't a channel: " + std::move(message)};
   };
   if (size < sizeof(ChannelHeader)) return corrupt("only " + std::to_string(size) + " bytes");
-  // Copied before it is checked: whoever has the segment can change it in between.
+  // Copied before it is checked: every process with the segment can change it in between.
   std::byte copy[offsetof(ChannelHeader, gate)];
   std::memcpy(copy, base, sizeof(copy));
   auto field = [&copy](std::size_t at, auto value) {

@@ -5,7 +5,7 @@
 // Producer p has a pool of slots.  A lane is a pair (p, c): a ring that takes numbers of filled
 // slots from p to c, and one that brings them back.  A slot that is in no ring is in the hands of
 // whom its descriptor's holder names; the holder is written BEFORE the slot is taken from a ring,
-// so at any moment at which somebody may die rings and holders together say where each slot is:
+// so at any moment at which a process may die rings and holders together say where each slot is:
 //
 //   in a ready ring   published, whatever the holder says
 //   in a free ring    free, whatever the holder says

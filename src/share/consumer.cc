@@ -24,7 +24,7 @@ Consumer::Consumer(const std::shared_ptr<const Channel::Core>& core, std::uint32
     link.free = PushEnd(layout_.free(p, index));
     link.seen = layout_.producer_owner(p);
     link.held.resize(layout_.geometry().slots);
-    // Whoever is gone and has no successor is told of; an earlier one is no longer of interest.
+    // An end that is gone without a successor is reported; an earlier one is no longer of interest.
     Owner previous = Owner::unpack(layout_.producer(p).previous.load());
     if (previous.epoch != link.seen.epoch) link.told = previous.epoch;
     lanes_.push_back(std::move(link));
@@ -80,7 +80,7 @@ void Consumer::look(std::uint32_t p) {
     look_again_soon();
     return;
   }
-  if (!bury(layout_.producer(p))) return;  // somebody has taken the place meanwhile
+  if (!bury(layout_.producer(p))) return;  // another process has taken the place meanwhile
   link.seen = layout_.producer_owner(p);
   if (!rescue(layout_, p, index_)) corrupt_ = kBadReadyRing;
   link.rescued = link.seen;
@@ -119,7 +119,7 @@ bool Consumer::ended() const {
   return true;
 }
 
-/// Our flag is up: nothing has come, and nobody has come or gone.
+/// Our flag is up: no item has come, and no process has come or gone.
 bool Consumer::quiet() const {
   if ((layout_.header().complete.load() != 0) != complete_) return false;
   for (std::uint32_t p = 0; p < lanes_.size(); ++p) {
@@ -146,7 +146,7 @@ Taken Consumer::take_now() {
   if (popped == Popped::Corrupt) corrupt_ = kBadReadyRing;
   if (corrupt_ == nullptr) {
     if (report(result)) return result;
-    // Looking comes after popping: what was published before somebody closed is there now.
+    // Looking comes after popping: what was published before a producer closed is there now.
     popped = pop(result);
     if (popped == Popped::Got) return result;
     if (popped == Popped::Corrupt) corrupt_ = kBadReadyRing;

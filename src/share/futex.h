@@ -27,7 +27,7 @@ struct Watched {
 };
 
 enum class Woken {
-  Look,  // somebody woke us, a word has another value, or nothing in particular
+  Look,  // a process woke us, a word has another value, or nothing in particular
   TimedOut,
   Interrupted,  // by a signal: the caller's caller may have something to do about it (Ctrl-C)
 };

@@ -45,7 +45,7 @@ Gate::Gate(Gate&& other) noexcept
     : word_(std::exchange(other.word_, nullptr)), mine_(other.mine_) {}
 
 Gate::~Gate() {
-  // Not ours any more where somebody wrote over it.
+  // Not ours any more where another process wrote over it.
   if (word_ != nullptr) word_->compare_exchange_strong(mine_, 0);
 }
 

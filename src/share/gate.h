@@ -15,7 +15,7 @@ namespace pergpu::share {
 
 class Gate {
  public:
-  /// nullopt: somebody else is inside.
+  /// nullopt: another thread is inside.
   static std::optional<Gate> try_enter(const Layout& layout);
   /// Waits up to two seconds.  ErrorKind::Busy names who is inside.
   static Result<Gate> enter(const Layout& layout);

@@ -41,7 +41,7 @@ std::uint32_t low_bits(std::uint64_t value, std::uint32_t bits) {
   return static_cast<std::uint32_t>(value & ((std::uint64_t{1} << bits) - 1));
 }
 
-/// Never 0: that is nobody's, garbage or not known.
+/// Never 0: that is vacant, garbage or not known.
 std::uint32_t low_start(std::uint64_t ticks) { return std::max(1U, low_bits(ticks, kStartBits)); }
 
 robust_list_head* list_of_this_thread() {
@@ -221,7 +221,7 @@ void Hold::enter_list() {
     compiler_barrier();
     head->list_op_pending = nullptr;
   }
-  wake(*word());  // whoever waited for the one before
+  wake(*word());  // what waited for the one before
 }
 
 /// False: another thread's list has it, or none.
@@ -248,7 +248,7 @@ bool Hold::leave_list() {
 void Hold::renew() {
   if (!is_mine() || !hints_at_death(*word())) return;
   // Marked by the kernel, that is by the end of our thread: no list has the node any more.  Marked
-  // by somebody who writes what he likes: then this thread's list may still have it.
+  // by a process that writes what it likes: then this thread's list may still have it.
   if (leave_list()) list_of_this_thread()->list_op_pending = nullptr;
   if (thread_ == os::call::gettid() || ::syscall(SYS_tgkill, ::getpid(), thread_, 0) != 0)
     enter_list();
@@ -262,7 +262,7 @@ void Hold::release() {
     return;
   }
   bool left = leave_list();
-  // Somebody else may have the place by now.
+  // Another process may have the place by now.
   std::uint32_t value = word()->load();
   while ((value & FUTEX_TID_MASK) == static_cast<std::uint32_t>(thread_) &&
          !word()->compare_exchange_strong(value, 0)) {

@@ -2,7 +2,8 @@
 //
 // Two words tell, both in shared memory:
 //
-// - the owner: process, start time, state and epoch of who has a place, in one word that changes in
+// - the owner: process, start time, state and epoch of the holder of a place, in one word that
+// changes in
 //   one step.  (pid, start) is what is judged: a pidfd that is readable, no such process, or
 //   another start time.  Epochs count the owners of a place, so that an old handle is known to be
 //   old.
@@ -29,11 +30,11 @@
 namespace pergpu::share {
 
 enum class PlaceState : std::uint8_t {
-  Vacant,    // nobody was here yet
-  Attached,  // somebody is; whether it lives is another question
+  Vacant,    // no process was here yet
+  Attached,  // a process is; whether it lives is another question
   Closed,    // it has said that nothing more will come
   Left,      // gone in good order, without saying that
-  Dead,      // found dead, and written down by somebody who survived
+  Dead,      // found dead, and written down by a process that survived
 };
 
 /// Unpacked form of a place's owner word.
@@ -41,7 +42,7 @@ struct Owner {
   std::uint32_t pid = 0;    // 22 bits: what Linux allows
   std::uint32_t start = 0;  // low 20 bits of the start time, never 0
   PlaceState state = PlaceState::Vacant;
-  std::uint32_t epoch = 0;  // 19 bits; 0 only where nobody was yet
+  std::uint32_t epoch = 0;  // 19 bits; 0 only where no process was yet
 
   static Owner unpack(std::uint64_t word);
   std::uint64_t pack() const;
@@ -76,8 +77,8 @@ std::optional<std::uint32_t> announce_waiter(Word& live);
 /// A liveness word held by the thread that called take().
 class Hold {
  public:
-  /// Of the page at `offset` of `fd`, whose last eight bytes begin with the liveness word.  Whoever
-  /// held it before is dead or gone; the caller has made sure of that.
+  /// Of the page at `offset` of `fd`, whose last eight bytes begin with the liveness word.  Its
+  /// holder before is dead or gone; the caller has made sure of that.
   static Result<Hold> take(int fd, std::uint64_t offset);
 
   Hold() = default;

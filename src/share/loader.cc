@@ -1,7 +1,7 @@
-// A thread takes a slot and the next batch that nobody works on, fills it by itself, and marks it,
-// as long as fewer than `ahead` are prepared, however many are held.  So batches are begun in
-// order, and the one that is waited for is always among those that have a slot: nobody waits for
-// ever.  Where there is no memory for another slot, the threads wait until one is given back or
+// A thread takes a slot and the next batch that no thread works on, fills it by itself, and marks
+// it, as long as fewer than `ahead` are prepared, however many are held.  So batches are begun in
+// order, and the one that is waited for is always among those that have a slot: no wait lasts
+// forever.  Where there is no memory for another slot, the threads wait until one is given back or
 // asked for again.
 //
 // A seek begins another turn: what was filled in an earlier one is of no use any more.
@@ -139,7 +139,7 @@ struct Loader::Impl {
   bool leaving = false;
   std::uint64_t turn = 0;
   std::vector<Slot> slots = {};
-  std::vector<std::uint32_t> gone = {};  // slots of each state, where somebody looks for them
+  std::vector<std::uint32_t> gone = {};  // slots of each state, where threads look for them
   std::vector<std::uint32_t> free = {};
   std::vector<std::uint32_t> ready = {};
   std::uint32_t working = 0;  // slots that are made or filled, in this turn
@@ -199,7 +199,7 @@ struct Loader::Impl {
     return false;
   }
 
-  /// A slot that nobody uses, made where there is none.
+  /// A slot that is free, made where there is none.
   bool take_slot(std::uint32_t& slot, std::unique_lock<std::mutex>& lock) {
     if (!free.empty()) {
       slot = free.back();
@@ -325,7 +325,7 @@ Loader::~Loader() {
   if (impl_->pid == ::getpid()) {
     stop();
   } else {
-    (void)impl_.release();  // somebody who is not here may hold its lock
+    (void)impl_.release();  // a thread that is not here may hold its lock
   }
 }
 

@@ -1,10 +1,10 @@
 // Batches of rows of arrays, gathered by threads ahead of the one who wants them.
 //
 // The arrays lie in memory (shared data, mapped files); a batch lies in a slot, memory of this
-// process, which is filled anew when it was given back.  Whoever keeps batches keeps their slots,
-// and others are made for those to come: nobody waits for a slot, and what is kept does not change,
-// in a forked process either.  The order is computed (permutation.h): epoch and number of a batch
-// say all of it, so a loader begins anywhere and needs no state but these.
+// process, which is filled again when it was given back.  A process that keeps batches keeps their
+// slots, and others are made for those to come: no thread waits for a slot, and what is kept does
+// not change, in a forked process either.  The order is computed (permutation.h): epoch and number
+// of a batch say all of it, so a loader begins anywhere and needs no state but these.
 #pragma once
 
 #include <chrono>
@@ -68,7 +68,7 @@ class Loader {
   Result<bool> next(Batch& batch, std::chrono::nanoseconds longest);
   /// Whether next() would not wait; waits for it as long as that.
   bool wait(std::chrono::nanoseconds longest);
-  /// `slot` may be filled anew.  REQUIRES: the process that opened it.
+  /// `slot` may be filled again.  REQUIRES: the process that opened it.
   void release(std::uint32_t slot);
   /// The batch that comes next is this one.  ErrorKind::Invalid: there is none.
   Result<void> seek(std::uint64_t epoch, std::uint64_t number);

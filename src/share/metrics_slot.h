@@ -15,8 +15,8 @@
 // is stored with release and loaded with acquire, which keeps them in this order around the
 // sequence; with a fence instead, ThreadSanitizer could not follow.
 //
-// Nothing that is read here is an index or a size before it is checked: whoever has the segment can
-// write into it.
+// Nothing that is read here is an index or a size before it is checked: every process with the
+// segment can write into it.
 #pragma once
 
 #include <atomic>
@@ -92,7 +92,7 @@ struct MetricUndo {
 };
 
 struct MetricsSlot {
-  alignas(64) SharedWord owner;  // who may write; becomes somebody else's in one step
+  alignas(64) SharedWord owner;  // who may write; becomes another's in one step
   SharedWord sequence;
   SharedWord head[kMetricHeadWords];
   SharedWord place[kMetricPlaceBytes / 8];  // filled up with NULs

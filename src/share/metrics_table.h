@@ -46,7 +46,7 @@ struct JobMetrics {
 
 class MetricsTable {
  public:
-  /// How many bytes a table of so many slots needs.
+  /// How many bytes a table of `slots` slots needs.
   static std::uint64_t bytes(std::uint32_t slots);
 
   /// In zeroed memory.  `key`: what others know it by.  ErrorKind::Invalid: too long, or the memory
@@ -71,7 +71,7 @@ class MetricsTable {
   MetricsTable(std::byte* memory, std::uint32_t slots, std::string key)
       : memory_(memory), slots_(slots), key_(std::move(key)) {}
 
-  std::byte* memory_;  // of whoever mapped it
+  std::byte* memory_;  // of the process that mapped it
   std::uint32_t slots_;
   std::string key_;
 };

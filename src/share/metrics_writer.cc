@@ -207,7 +207,7 @@ void MetricsWriter::go_on(const Identity& identity) {
   store(slot_->sequence, ++sequence_);
 }
 
-/// Of another job, or nobody's.
+/// Of another job, or vacant.
 void MetricsWriter::begin(const Identity& identity, std::int64_t now_ns) {
   // While the place changes there is no record.
   for (SharedWord& word : slot_->undo_head) store(word, 0);

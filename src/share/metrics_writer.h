@@ -2,7 +2,7 @@
 //
 // A report makes no system call, takes no lock and allocates nothing once its names are known.  One
 // thread at a time may call.  In a forked child the slot is the parent's still, and nothing is
-// written: the child claims one of its own.
+// written: the child claims its own.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ namespace pergpu::share {
 struct MetricReport {
   std::uint32_t name = 0;  // of MetricsWriter::name()
   double value = 0;
-  bool is_whole = false;  // an integer, for who shows it
+  bool is_whole = false;  // an integer, to be shown as one
 };
 
 class MetricsWriter {

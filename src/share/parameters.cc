@@ -1,6 +1,7 @@
-// The header is written by whoever makes the memory, its magic last: who finds the magic finds all
-// of it.  Counters get their names one at a time, under a word with the owner in it; who dies there
-// is found dead by the next one, and the place that it was about to name has no name still.
+// The header is written by the maker of the memory, its magic last: a process that finds the magic
+// finds all of it.  Counters get their names one at a time, under a word with the owner in it; who
+// dies there is found dead by the next one, and the place that it was about to name has no name
+// still.
 #include "share/parameters.h"
 
 #include <algorithm>
@@ -27,7 +28,7 @@ struct ParametersHeader {
   std::uint64_t head_bytes;  // behind this
   std::uint64_t data_offset;
   std::uint64_t data_bytes;
-  std::atomic<std::uint64_t> naming;  // the Owner that names a counter; 0: nobody
+  std::atomic<std::uint64_t> naming;  // the Owner that names a counter; 0: none
   GateWords gate;
   std::array<CounterPlace, Parameters::kMostCounters> counters;
   std::array<UpdatePlace, Parameters::kMostProcesses> places;
@@ -118,7 +119,7 @@ Result<std::unique_ptr<Parameters>> Parameters::open(std::span<std::byte> memory
                               " was created by another pergpu; expected " +
                               std::to_string(kVersion));
   }
-  // Read once: whoever has the memory can change them after they were checked.
+  // Read once: every process with the memory can change them after they were checked.
   std::uint64_t head_bytes = std::atomic_ref(header->head_bytes).load(std::memory_order_relaxed);
   std::uint64_t offset = std::atomic_ref(header->data_offset).load(std::memory_order_relaxed);
   std::uint64_t data_bytes = std::atomic_ref(header->data_bytes).load(std::memory_order_relaxed);
@@ -212,7 +213,7 @@ Result<std::size_t> Parameters::counter(std::string_view name) {
   if (at < kMostCounters && !name_of(header_->counters[at]).empty()) return at;
   Result<Naming> naming = Naming::begin(&header_->naming);
   if (!naming) return std::move(naming).error();
-  at = known();  // somebody else's, meanwhile
+  at = known();  // another process's, meanwhile
   if (at == kMostCounters) {
     return Error{
         ErrorKind::Full, ENOSPC,

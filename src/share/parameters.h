@@ -2,7 +2,7 @@
 // counters, and copies of all of it while others write.
 //
 //   the header     magic, version, where the rest lies; the gate, counters, places (update_gate.h)
-//   the head       text of whoever made it: what arrays there are
+//   the head       text of its maker: what arrays there are
 //   the data       from a multiple of 4096 on
 //
 // What is consistent: a snapshot has no half of an update in it where updates are made between

@@ -1,4 +1,4 @@
-// A generalised Feistel network (Black and Rogaway 2002): the numbers are the fields of a table of
+// A generalized Feistel network (Black and Rogaway 2002): the numbers are the fields of a table of
 // rows × columns, a little more than `size` of them.  Each round adds to the row something that
 // depends on the column, or the other way round, which can be undone, so the whole is one to one.
 // Who lands beyond `size` goes on from there until it is back ("cycle walking"), which keeps it so.

@@ -1,8 +1,8 @@
 // Memory that a GPU copies from and to without the processor: pages that CUDA has pinned.
 //
 // The CUDA runtime is looked for when something is to be pinned, never linked: first the one that
-// this process has loaded already (torch and its like bring one), then libcudart.so by its usual
-// names.  PERGPU_CUDART names another.
+// this process has loaded already (torch and similar libraries bring one), then libcudart.so by its
+// usual names.  PERGPU_CUDART names another.
 #pragma once
 
 #include <sys/types.h>

@@ -29,7 +29,7 @@ Error invalid_pipe_channel(std::string message) {
   return Error{ErrorKind::Invalid, EINVAL, "channel over pipes: " + std::move(message)};
 }
 
-/// For the tokens of so many slots, each of `token` bytes.
+/// For the tokens of `slots` slots, each of `token` bytes.
 Result<void> make_pipe(os::UniqueFd& read_end, os::UniqueFd& write_end, std::uint32_t slots,
                        std::size_t token) {
   int fds[2];

@@ -1,6 +1,6 @@
 // The same slots, handed over by the kernel: their numbers travel through two pipes, filled ones
 // one way, free ones back.  Nothing to prove, descriptors to poll, no atomics; but five descriptors
-// instead of one, and whoever keeps a copy of a write end hides the other side's death.
+// instead of one, and a process that keeps a copy of a write end hides the other side's death.
 //
 // It is what the channel is tested against, what is left where shared words do not wake (futexes
 // forbidden), and what an event loop can wait for.  Any number of producers and consumers may share
@@ -33,7 +33,7 @@ struct PipeEnds {
   os::UniqueFd free_write;
 
   /// `slots_per_lane` × `consumers` slots, for all producers together.  ErrorKind::Unavailable:
-  /// this user has so many pipes that the kernel gives small ones, which do not take as many
+  /// this user has too many pipes, so the kernel gives small ones, which do not take as many
   /// tokens.
   static Result<PipeEnds> create(const ChannelOptions& options);
 };
@@ -78,7 +78,7 @@ class PipeEnd {
   std::uint64_t slots_at_ = 0;
   os::UniqueFd in_;
   os::UniqueFd out_;
-  os::UniqueFd other_;  // keeps the pipe we write to from being one that nobody reads: no SIGPIPE
+  os::UniqueFd other_;  // keeps the pipe we write to from being without a reader: no SIGPIPE
   std::vector<bool> held_;
   pid_t pid_ = 0;
   bool told_ = false;

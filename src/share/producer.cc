@@ -68,7 +68,7 @@ bool Producer::take_over(std::uint32_t c) {
     return true;
   }
   Link& link = lanes_[c];
-  if (!bury(layout_.consumer(c))) return true;  // somebody has taken the place meanwhile
+  if (!bury(layout_.consumer(c))) return true;  // another process has taken the place meanwhile
   link.seen = layout_.consumer_owner(c);
   std::vector<std::uint32_t> held;
   if (!find_held(layout_, index_, c, held)) return false;
@@ -143,7 +143,7 @@ bool Producer::report(Acquired& result) {
   return false;
 }
 
-/// Our flag is up: nothing has come, and nobody has.
+/// Our flag is up: no item and no process has come.
 bool Producer::quiet() const {
   for (std::uint32_t c = 0; c < lanes_.size(); ++c) {
     if (!lanes_[c].free.empty() || layout_.consumer_owner(c) != lanes_[c].seen) return false;

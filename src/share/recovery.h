@@ -1,12 +1,12 @@
 // What is done with the ends of a channel whose owner is gone: dead, left, or closed.
 //
-// Everything here is in the hands of who is inside the gate and acts for an end that nobody has:
-// then each word of the rings still has one writer.  The other end of a lane may be alive and
-// moving; its index is read first, holders afterwards, so a slot that it takes meanwhile is seen in
-// the ring, or with its new holder, and never as nobody's.
+// Everything here is done by a process that is inside the gate and acts for an end without a
+// process: then each word of the rings still has one writer.  The other end of a lane may be alive
+// and moving; its index is read first, holders afterwards, so a slot that it takes meanwhile is
+// seen in the ring, or with its new holder, and never without one.
 //
-// Whoever does this may be killed at any instruction, too: what it left is what the next one finds
-// and goes on with.
+// The process that does this may be killed at any instruction, too: what it left is what the next
+// one finds and goes on with.
 #pragma once
 
 #include <cstdint>

@@ -8,7 +8,7 @@
 //
 // Sleeping is by a flag of the endpoint that pops, one for all its rings:
 //
-//   push: entry, then tail (seq_cst), then: flag set? whoever changes it from 1 to 0 wakes.
+//   push: entry, then tail (seq_cst), then: flag set? the one that changes it from 1 to 0 wakes.
 //   sleep: flag = 1 (seq_cst), look at every tail again (seq_cst), wait ON THE FLAG while it is 1.
 //
 // Flag and tail are the two words of Dekker's algorithm: with less than seq_cst each side could

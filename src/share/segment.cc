@@ -26,7 +26,7 @@ constexpr int kFixedSize = F_SEAL_SHRINK | F_SEAL_GROW;
 
 std::string words(std::uint64_t size) { return std::to_string(size) + " bytes of memory"; }
 
-/// The kernel would not refuse: it would kill somebody.
+/// The kernel would not refuse: it would kill a process.
 Result<void> there_is_room(std::uint64_t size) {
   std::uint64_t free = os::free_memory();
   if (size <= free) return {};
@@ -146,7 +146,7 @@ Result<void> Segment::seal() {
   if (sealed()) return {};
   if (::fcntl(fd_.get(), F_ADD_SEALS, F_SEAL_WRITE | F_SEAL_SEAL) == 0) return {};
   Error error = os_error("seal the content of " + words(size_));
-  if (sealed()) return {};  // by somebody else, in this moment
+  if (sealed()) return {};  // by another process, in this moment
   return error;
 }
 

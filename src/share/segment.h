@@ -1,8 +1,8 @@
 // Memory that processes share and that has no name: a memfd of a fixed size.
 //
-// Whoever has the descriptor has the memory; when the last descriptor and the last mapping are
-// gone, so is the memory, however the processes ended.  The size is sealed when it is made, so
-// nobody can take a page away from under a reader (no SIGBUS); the content is sealed by seal().
+// A process that has the descriptor has the memory; when the last descriptor and the last mapping
+// are gone, so is the memory, however the processes ended.  The size is sealed when it is made, so
+// no process can take a page away from under a reader (no SIGBUS); the content is sealed by seal().
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ enum class View {
   Shared,    // what is written is seen by all; not of a sealed segment
 };
 
-/// A part of a segment, or of a file, or nobody else's, in this process's memory; unmapped at the
+/// A part of a segment, or of a file, or private, in this process's memory; unmapped at the
 /// end of its life.
 class Mapping {
  public:
@@ -66,10 +66,11 @@ class Segment {
                                 Pages pages = Pages::Normal);
 
   /// One that another process made.  ErrorKind::Invalid: its size may still change, or it is no
-  /// memfd: then a reader could be killed by whoever shortens it.  Who gets an error keeps the fd.
+  /// memfd: then a reader could be killed by a process that shortens it.  A caller that gets an
+  /// error keeps the fd.
   static Result<Segment> adopt(os::UniqueFd&& fd);
 
-  /// No content changes any more.  ErrorKind::Busy: somebody still has it mapped as Shared.
+  /// No content changes any more.  ErrorKind::Busy: a process still has it mapped as Shared.
   Result<void> seal();
   /// Whichever process did it.
   bool sealed() const;

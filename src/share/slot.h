@@ -28,7 +28,7 @@ struct Slot {
   std::uint32_t epoch = 0;  // of the producer that acquired it
 };
 
-/// A slot to be read; nobody writes to it before it is released.
+/// A slot to be read; no process writes to it before it is released.
 struct Item {
   std::byte* data = nullptr;
   std::size_t bytes = 0;
@@ -44,7 +44,7 @@ struct Peer {
   std::uint32_t index = 0;
   std::uint32_t pid = 0;
   std::uint64_t last_sequence = 0;  // a producer's: the last that came here; 0: none
-  std::uint32_t lost = 0;           // a consumer's: items of ours that it held
+  std::uint32_t lost = 0;           // a consumer's: our items that it held
 };
 
 struct Acquired {

@@ -1,4 +1,4 @@
-// For each channel there is a table of 256 results, one for each byte: so scaling, normalising and
+// For each channel there is a table of 256 results, one for each byte: so scaling, normalizing and
 // rounding to another type cost one look-up a value, whatever they are.
 #include "share/transform.h"
 

@@ -1,5 +1,5 @@
 // What becomes of a row on its way into a batch: nothing, another type, or an image that is
-// cropped, turned round and normalised.
+// cropped, turned round and normalized.
 #pragma once
 
 #include <cstddef>
@@ -28,7 +28,7 @@ struct ImageTransform {
   std::vector<float> mean = {};       // of a channel, in units of the result; empty: 0
   std::vector<float> deviation = {};  // empty: 1
   float scale = 1.0f / 255.0f;        // of a byte, before the mean is taken off
-  Type type = Type::Float32;          // UInt8: neither scaled nor normalised
+  Type type = Type::Float32;          // UInt8: neither scaled nor normalized
 
   std::uint32_t rows() const { return crop_height != 0 ? crop_height : height; }
   std::uint32_t columns() const { return crop_width != 0 ? crop_width : width; }

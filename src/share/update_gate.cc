@@ -19,13 +19,13 @@
 namespace pergpu::share {
 namespace {
 
-constexpr std::int64_t kLookAgainNs = 10 * kMillisecond;  // whether somebody died
+constexpr std::int64_t kLookAgainNs = 10 * kMillisecond;  // whether a process died
 constexpr std::int64_t kStandsStillNs = 2000 * kMillisecond;
 constexpr std::int64_t kLongestHoldNs = 500 * kMillisecond;
 constexpr std::int64_t kBreakNs = 20 * kMillisecond;  // between two holds
 
 // A place's word: pid 22 bits, start 20, cut 10, inside 12.  Above `inside` is nothing, so that a
-// count that runs over hurts nobody's pid.
+// count that runs over changes no pid.
 constexpr int kCutShift = 42, kInsideShift = 52, kTicketShift = 42;
 constexpr std::uint64_t kWho = (std::uint64_t{1} << kCutShift) - 1;
 constexpr std::uint64_t kMostCut = (std::uint64_t{1} << (kInsideShift - kCutShift)) - 1;
@@ -112,7 +112,7 @@ Result<void> UpdateGate::attach() {
         continue;
       std::uint64_t now = std::uint64_t{forks_so_far.load()} << 32 | (i + 1);
       if (!held_.compare_exchange_strong(held, now)) {
-        word.store(emptied(word.load(), 0));  // another thread of ours was faster
+        word.store(emptied(word.load(), 0));  // another thread of this process was faster
       }
       return {};
     }
@@ -122,7 +122,7 @@ Result<void> UpdateGate::attach() {
                    " places are taken by running processes"};
 }
 
-/// The pid of one that lives and is inside; 0: nobody is.
+/// The pid of one that lives and is inside; 0: none.
 std::uint64_t UpdateGate::bury_the_dead() {
   std::uint64_t inside = 0;
   for (UpdatePlace& one : places_) {

@@ -1,9 +1,9 @@
 // Lets many processes update memory at the same time, and one take a copy with no half update in
 // it.
 //
-// Updates do not wait for each other.  Who updates says so in a place of its process (one atomic
-// addition), and goes in while the gate is open.  Who copies closes the gate, waits until nobody is
-// inside, copies, and opens it.  Nobody waits for the dead or for long:
+// Updates do not wait for each other.  A thread that updates says so in a place of its process (one
+// atomic addition), and goes in while the gate is open.  A thread that copies closes the gate,
+// waits until none is inside, copies, and opens it.  No wait is for the dead, or long:
 //
 // - a place is one word: process, start time, how many of its threads are inside, and how many
 //   updates of its former owners were cut off by their death.  All four change in one step, so
@@ -42,8 +42,8 @@ struct alignas(64) UpdatePlace {
   std::atomic<std::uint64_t> word;
 };
 
-/// Of one process, for all of its threads; holds one place.  A process that is forked off takes a
-/// place of its own when it first comes to update.
+/// Of one process, for all of its threads; holds one place.  A process that is forked off takes its
+/// own place when it first comes to update.
 class UpdateGate {
  public:
   /// Both in shared memory that outlives this.
@@ -68,15 +68,15 @@ class UpdateGate {
   bool is_inside() const;
 
   struct Closing {
-    Outcome outcome = Outcome::TimedOut;  // Ready: closed, and nobody is inside
-    std::uint32_t pid = 0;  // TimedOut: who was inside, or copies; 0: nobody in particular
+    Outcome outcome = Outcome::TimedOut;  // Ready: closed, and none is inside
+    std::uint32_t pid = 0;                // TimedOut: who was inside, or copies; 0: not known
   };
   /// REQUIRES: this thread is not inside, and no other of this object is in close() or has it
   /// closed.  Interrupted and TimedOut leave the gate open.  Errors of attach().
   Result<Closing> close(std::int64_t deadline_ns);
   /// While it is closed: "still at it".  At least once a second.
   void beat() { words_->beats.fetch_add(1); }
-  /// False: somebody else has opened it meanwhile, and there may have been updates.
+  /// False: another process has opened it meanwhile, and there may have been updates.
   bool open();
 
   /// Updates whose process died inside, from the beginning on (of one place 1,023 at most).

@@ -244,7 +244,7 @@ std::int32_t pergpu_share_loader_release(pergpu_share_loader* loader, std::uint3
 }
 
 void pergpu_share_loader_free(pergpu_share_loader* loader) {
-  // In a fork there are no threads to be waited for, and the mutex may be locked for ever.
+  // In a fork there are no threads to be waited for, and the mutex may be locked forever.
   if (loader == nullptr || loader->process != ::getpid()) return;
   quietly([&] { delete loader; });
 }

@@ -49,7 +49,7 @@ Result<Pages> pages_of(std::uint32_t pages) {
   return invalid("there are no pages " + std::to_string(pages));
 }
 
-/// A descriptor that stays the caller's unless somebody takes it from here.
+/// A descriptor that stays the caller's unless it is taken from here.
 struct Lent {
   pergpu::os::UniqueFd fd;
   ~Lent() { fd.release(); }
