@@ -63,7 +63,7 @@ struct AttemptPlan {
   int cpu_milli = 0;               // limit in thousandths of a core, by a control group; 0: none
   std::string ready_path = {};     // a line appended to it is Notified as READY=1; "": not watched
   std::chrono::milliseconds grace{30'000};
-  std::chrono::milliseconds idle{0};   // reported as Quiet after so long without output; 0: never
+  std::chrono::milliseconds idle{0};   // Quiet after this time without output; 0: never
   std::chrono::milliseconds stall{0};  // … and with hardly any CPU time; 0: never
   std::string holder = {};             // who works in the folder, for those who wait for it
   std::chrono::milliseconds fake_duration{1000};  // fake engine only
@@ -137,7 +137,7 @@ struct Quiet {
   std::int64_t cpu_ns = 0;  // is_stall: since it became quiet
 };
 /// READY=1, STATUS=…, PROGRESS=…, CHECKPOINT=… from PERGPU_NOTIFY, or the first metrics line
-/// (READY=1); RESISTS=words from who ends it: what is left although it was killed.
+/// (READY=1); RESISTS=words from the part that ends it: what is left although it was killed.
 struct Notified {
   AttemptId id;
   std::string line;
@@ -178,8 +178,8 @@ class Engine {
   virtual void acknowledge(AttemptId id, std::string record_path, std::string final_record) = 0;
   /// After a restart: reports Started/Exited/Lost for each expected attempt, in any order.
   virtual void adopt(std::vector<ExpectedAttempt> expected) = 0;
-  /// False after adopt() until all that earlier coordinators left is known, and what nobody expects
-  /// has ended: an attempt that is started before might run already.
+  /// False after adopt() until all that earlier coordinators left is known, and what is not
+  /// expected has ended: an attempt that is started before might run already.
   virtual bool may_start() const { return true; }
   /// Living keepers: what descends from them is ours.
   virtual std::vector<std::int32_t> keeper_pids() const = 0;

@@ -1,5 +1,5 @@
 // Work that may block (files on a shared file system, programs that wait for a server), done on
-// threads of its own.
+// separate threads.
 #pragma once
 
 #include <chrono>

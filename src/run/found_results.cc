@@ -40,7 +40,7 @@ std::optional<FoundResult> result_in(const std::string& folder) {
                        .sweep = record.value("sweep", std::string()),
                        .state = record.value("state", std::string())};
   } catch (const nlohmann::json::exception&) {
-    return std::nullopt;  // somebody else's file of that name
+    return std::nullopt;  // another program's file of that name
   }
 }
 

@@ -27,7 +27,7 @@ std::string curl_quoted(std::string_view text) {
   std::string out = "\"";
   for (const char c : text) {
     if (c == '"' || c == '\\') out += '\\';
-    if (c == '\n' || c == '\r') continue;  // a header of its own, or an option
+    if (c == '\n' || c == '\r') continue;  // another header, or an option
     out += c;
   }
   return out + '"';

@@ -1,5 +1,6 @@
-// One HTTP request, by the program `curl`: pergpu links no TLS library whose holes it would have to
-// mend.  URL, headers and body go to curl by descriptors: others can read its command line.
+// One HTTP request, by the program `curl`: pergpu links no TLS library whose security holes it
+// would have to fix.  URL, headers and body go to curl by descriptors: others can read its command
+// line.
 //
 // Waits for the answer: not for the deciding thread.
 #pragma once

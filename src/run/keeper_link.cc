@@ -1,5 +1,5 @@
-// A keeper has ended when its pidfd says so, or, where there is none, when nobody listens on its
-// socket.  A connection that closes proves nothing: want of memory or of descriptors breaks it,
+// A keeper has ended when its pidfd says so, or, where there is none, when its socket has no
+// listener.  A connection that closes proves nothing: want of memory or of descriptors breaks it,
 // too.
 #include "run/keeper_link.h"
 
@@ -65,7 +65,7 @@ Result<std::unique_ptr<KeeperLink>> KeeperLink::start(os::Loop& loop, const Keep
   plan.new_session = true;
   plan.fds = {{.fd = listener->get(), .as = kListenFd},
               {.fd = notify_socket->get(), .as = kNotifyFd}};
-  // Connected before it runs: nothing after the spawn can fail and leave one that nobody watches.
+  // Connected before it runs: nothing after the spawn can fail and leave one that is not watched.
   std::unique_ptr<KeeperLink> link(new KeeperLink(loop, id, std::move(callbacks)));
   const Result<void> connected = link->reconnect(site);
   if (!connected) {
@@ -111,7 +111,7 @@ Result<void> KeeperLink::reconnect(const KeeperSite& site) {
       folder_ = folder;
       return open(*std::move(connected));
     }
-    // That nobody listens is certain when it is so everywhere.
+    // That there is no listener is certain when it is so everywhere.
     if (why.message.empty() || nobody_listens(why)) why = std::move(connected).error();
   }
   return why;

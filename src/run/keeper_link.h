@@ -64,7 +64,7 @@ class KeeperLink {
   const std::string& folder() const { return folder_; }
   /// Its process lives, as far as is known here.
   bool is_alive() const;
-  /// Nobody listens on its socket.  A process that lives all the same can never be spoken to again:
+  /// Its socket has no listener.  A process that lives all the same can never be spoken to again:
   /// it is killed, so that its end is certain before anything is decided about its attempt.
   void end_unreachable();
   /// What it says cannot be understood.
@@ -94,7 +94,7 @@ class KeeperLink {
   std::unique_ptr<os::FrameStream> stream_;
 };
 
-/// Nobody has this socket: a keeper that lives may make it again.
+/// No process has this socket: a keeper that lives may make it again.
 bool nobody_listens(const Error& error);
 
 /// Removes the socket files of a keeper that is gone; its record stays.

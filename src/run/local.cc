@@ -436,9 +436,9 @@ void LocalEngine::tell(const keeper::SpawnFailed& failed) {
                                  .object = failed.object});
 }
 
-/// Whether the end is news.  That of an attempt nobody tracks is told, too: the coordinator before
-/// may have died between recording it and acknowledging it.  One that ends before its keeper has
-/// said what it holds is waited for no longer.
+/// Whether the end is news.  That of an attempt that is not tracked is reported, too: the
+/// coordinator before may have died between recording it and acknowledging it.  One that ends
+/// before its keeper has said what it holds is waited for no longer.
 bool LocalEngine::end_tracking(KeeperId keeper, AttemptId of) {
   expected_.erase(of);
   Tracked& tracked = attempts_[of];

@@ -1,12 +1,12 @@
 // The local engine: real processes on this machine, each below a keeper (keeper/keeper.h).
 //
 // A start is one frame to a keeper that is already there: nothing forks here.  Each lane in use has
-// a keeper of its own, which stays for the lane's next attempt; idle ones end after a minute, but
-// one stays as long as the engine lives, because a keeper is what starts a new coordinator.
+// its own keeper, which stays for the lane's next attempt; idle ones end after a minute, but one
+// stays as long as the engine lives, because a keeper is what starts a new coordinator.
 //
 // An attempt whose keeper is gone is looked up in the keeper's record; when its end is not there,
 // its processes are found and ended, and only when none is left it is reported as Lost.  A keeper
-// is gone when its process is, or when nobody listens on its socket; a connection that breaks
+// is gone when its process is, or when its socket has no listener; a connection that breaks
 // proves nothing and is made again.
 //
 // A job may stop its keeper (SIGSTOP): the keeper is made to go on.  One that does not end what it
@@ -87,9 +87,8 @@ class LocalEngine final : public Engine {
     bool state_wanted = false;  // found, or connected to again: its STATE is still to come
     bool was_asked = false;     // for a sign of life, which is still to come
     std::int64_t idle_since_ns = 0;
-    std::int64_t pause_ns = 0;  // before it is connected to again
-    std::int64_t unheard_since_ns =
-        0;  // it lives, and nobody listens on its socket; 0: it is not so
+    std::int64_t pause_ns = 0;          // before it is connected to again
+    std::int64_t unheard_since_ns = 0;  // it lives, but its socket has no listener; 0: it is not so
     /// Than this process to give to jobs, or it is of an earlier release: it starts none any more.
     bool has_less = false;
     bool is_free() const { return !attempt && !assigned && !state_wanted; }
@@ -204,13 +203,13 @@ class LocalEngine final : public Engine {
   std::map<LaneId, KeeperId> keeper_of_lane_;
   std::map<AttemptId, Tracked> attempts_;
   std::map<AttemptId, ExpectedAttempt> expected_;  // of adopt(), not yet found
-  std::set<AttemptId> unexpected_;                 // run, or may, and nobody knows them
+  std::set<AttemptId> unexpected_;                 // run, or may, and are not expected
   std::set<KeeperId> unreachable_;                 // have a socket, could not be connected to yet
   ForeignKeepers foreign_;
   std::set<KeeperId> woken_;        // were stopped, and that was said
   std::set<KeeperId> silent_;       // did not answer: their end is their attempt's
   std::set<KeeperId> being_ended_;  // of those
-  /// Live by /proc, and nobody listens on their sockets; since when.
+  /// Live by /proc, and their sockets have no listener; since when.
   struct Hidden {
     LivingKeeper process = {};
     std::int64_t since_ns = 0;

@@ -232,7 +232,7 @@ void LocalEngine::bury(AttemptId id, const std::string& why) {
 }
 
 void LocalEngine::lose(AttemptId id, const std::string& why) {
-  if (unexpected_.erase(id) != 0) {  // so nobody will acknowledge it
+  if (unexpected_.erase(id) != 0) {  // so it will not be acknowledged
     const KeeperId holder = attempts_.extract(id).mapped().keeper;
     return remove_record_of(holder);
   }

@@ -107,7 +107,7 @@ void LocalEngine::end_keeper(AttemptId id, KeeperId keeper) {
   say(words);
   const auto on_gone = [this, keeper] {
     being_ended_.erase(keeper);  // the helper may not have seen it: again then
-    if (keepers_.contains(keeper)) reconnect(keeper);  // nobody listens any more
+    if (keepers_.contains(keeper)) reconnect(keeper);  // no listener is left
   };
   const std::string& home_id = foreign ? foreign->process.words.home_id : site_.home_id;
   undertaker_.end_keeper(config_.home, home_id, keeper, {.on_gone = on_gone, .on_left = say});

@@ -132,7 +132,7 @@ Result<void> MpsControl::launch(const std::string& folder, const std::string& gp
   }
   if (Result<void> cleared = os::remove_tree(folder); !cleared) return cleared;
   if (Result<void> made = os::make_dirs(folder, 0700); !made) return made;
-  // The daemon would keep pipes of ours.
+  // The daemon would keep our pipes.
   const std::string said = folder + "/start.txt";
   ProgramCall call;
   call.argv = {"/bin/sh", "-c", R"(exec "$0" -d < /dev/null > "$1" 2>&1)", program_, said};

@@ -1,8 +1,7 @@
 // NVIDIA's Multi-Process Service: with it kernels of several processes run on a GPU at the same
-// time, instead of in turns.  A daemon for each GPU, of this user and in a folder of its own, is
-// started and ended by us; what is said to it goes through its own program,
-// nvidia-cuda-mps-control, whose commands are those of NVIDIA's manual ("Multi-Process Service",
-// appendix "Common tasks").
+// time, instead of in turns.  A daemon for each GPU, of this user and in its own folder, is started
+// and ended by us; what is said to it goes through its own program, nvidia-cuda-mps-control, whose
+// commands are those of NVIDIA's manual ("Multi-Process Service", appendix "Common tasks").
 //
 // A daemon starts a server with its first client.  Where a client's process is killed in a kernel,
 // all clients of that GPU end: it has to be disconnected before (docs/measurements.md).
@@ -48,8 +47,8 @@ class MpsControl {
     All,
     WouldDie,  // of a SIGTERM, for which they have no handler
   };
-  /// Disconnects the clients of an attempt: their next call of CUDA fails, and nobody else's.  All
-  /// are tried; the first error is told.
+  /// Disconnects the clients of an attempt: their next call of CUDA fails, and no other's.  All are
+  /// tried; the first error is returned.
   Result<void> disconnect(const std::string& folder, const TreeRoots& roots, Whom whom) const;
   /// Whether one of the attempt's processes is a client.
   Result<bool> has_client(const std::string& folder, const TreeRoots& roots) const;

@@ -32,7 +32,7 @@ Result<Pipe> make_pipe() {
   return pipe;
 }
 
-/// What is there now, and not for ever where somebody goes on writing; false at its end.
+/// What is there now, and not forever where a process goes on writing; false at its end.
 bool read_on(int fd, std::string& kept, std::size_t most) {
   constexpr int kMostPieces = 16;
   std::array<char, 65536> piece;

@@ -35,7 +35,7 @@ struct ProgramEnd {
 /// The last line of an output that isn't blank, without the blanks behind it.
 std::string_view last_line(std::string_view output);
 
-/// It has a session of its own, and ends with us.  At the limit its process group is killed.  What
+/// It has its own session, and ends with us.  At the limit its process group is killed.  What
 /// it leaves running in the background after its end is left alone.
 Result<ProgramEnd> run_program(const ProgramCall& call);
 

@@ -53,7 +53,7 @@ bool has_any(std::string_view words, std::initializer_list<std::string_view> som
                      [&](std::string_view one) { return words.find(one) != words.npos; });
 }
 
-/// So many jobs at once, or so fast: later it is taken.
+/// Too many jobs at once, or too fast: later it is taken.
 bool is_limit(std::string_view words) {
   // Where the limit is named, the words for all of them say nothing.
   const bool names_another =
@@ -209,7 +209,7 @@ Result<void> Client::cancel(const std::vector<std::string>& ids,
 }
 
 // Filtered by state, tasks of an array that have not been started are one job to scancel, which
-// ends all of them for one (22.05).  What is held is a job of its own.
+// ends all of them for one (22.05).  What is held is a separate job.
 Result<void> Client::cancel_pending(const std::vector<ArrayTask>& tasks) {
   Result<std::vector<std::string>> held = control("hold", tasks);
   if (!held) return std::move(held).error();

@@ -178,7 +178,7 @@ Result<std::vector<QueueRecord>> parse_accounting(std::string_view text) {
     Result<std::vector<int>> tasks = tasks_of(list);
     const std::size_t colon = std::min(columns[2].find(':'), columns[2].size());
     if (!array || !tasks) return refused(line);
-    // "CANCELLED by 1000": somebody has.
+    // "CANCELLED by 1000": a user has.
     const bool was_dropped = columns[1] == "CANCELLED";
     out.push_back(
         {.job_id = *array,

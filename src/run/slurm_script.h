@@ -29,7 +29,7 @@ struct ArrayRequest {
   std::string dependency = {};
   bool requeue = true;  // after a fault of its node, by Slurm
   int nice = 0;
-  int warning_s = 0;  // SIGUSR2 so long before the time limit; 0: never
+  int warning_s = 0;  // SIGUSR2 this long before the time limit; 0: never
   SlurmOptions options = {};
 };
 

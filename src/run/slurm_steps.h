@@ -1,7 +1,7 @@
 // Programs started in an allocation that is there already: as steps, by srun.
 //
-// An srun lives as long as its step, and takes it along when it is killed, so each has a session of
-// its own: a coordinator that dies leaves them alone, and the next one knows them by their name in
+// An srun lives as long as its step, and takes it along when it is killed, so each has its own
+// session: a coordinator that dies leaves them alone, and the next one knows them by their name in
 // the list of processes (those that still wait for room) and in Slurm's list of steps.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What the processes of an attempt are doing, as a text for people: `pergpu stacks`, a hidden
+// What the processes of an attempt are doing, as text for people: `pergpu stacks`, a hidden
 // command that the coordinator runs for a job that hangs.  Everything in it may block (a process in
 // the kernel, a debugger, a dead file system): that is why it is a process with a deadline.
 #pragma once

@@ -1,4 +1,4 @@
-// A helper that did not succeed in its time is started again after a pause, for ever: the lane
+// A helper that did not succeed in its time is started again after a pause, forever: the lane
 // stays closed as long as something of the tree may live.
 #include "run/undertaker.h"
 
@@ -107,7 +107,7 @@ void Undertaker::start(const std::shared_ptr<Burial>& burial) {
   plan.argv = {keeper_program_};
   plan.argv.insert(plan.argv.end(), burial->words.begin(), burial->words.end());
   plan.cwd = "/";
-  plan.parent_death_signal = SIGKILL;  // the next coordinator decides anew what is to be ended
+  plan.parent_death_signal = SIGKILL;  // the next coordinator decides again what is to be ended
   if (Result<os::UniqueFd> said = os::make_unnamed_file()) burial->said = *std::move(said);
   plan.stdout_fd = burial->said.get();
   os::SpawnResult result = os::spawn(plan);

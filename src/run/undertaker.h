@@ -29,7 +29,7 @@ class Undertaker {
 
   struct Callbacks {
     std::function<void()> on_gone;
-    /// A round has ended without success, in words; the next one follows by itself.
+    /// A round has ended without success, with the reason; the next one follows by itself.
     std::function<void(const std::string& why)> on_left;
   };
   /// Callbacks never run inside the call.
