@@ -1,6 +1,6 @@
-// Whether the allocation is still there in which this coordinator was started: the GPUs are
-// somebody else's when it is not.  A batch script and a step end with all that they started; what a
-// shell of `salloc` has started on its machine nobody ends.
+// Whether the allocation is still there in which this coordinator was started: the GPUs are another
+// user's when it is not.  A batch script and a step end with all that they started; what a shell of
+// `salloc` has started on its machine is not ended.
 #pragma once
 
 #include <functional>

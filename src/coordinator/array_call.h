@@ -43,7 +43,7 @@ bool surely_not_taken(ErrorKind kind);
 Result<void> make_handover(const std::string& folder, const std::string& owner,
                            const std::string& handover, std::int64_t umask);
 
-/// Of a handover that was surely not taken: nobody goes on with it, and nothing of it is left.
+/// Of a handover that was surely not taken: it is not continued, and nothing of it is left.
 /// What cannot be removed is closed.  Blocks.
 void take_back(const std::string& folder, std::int64_t umask);
 

@@ -33,7 +33,7 @@ struct Previewed {
   SweepId sweep = {};
 };
 
-/// The sweep as if nobody had known it, with the states that its jobs would have.
+/// The sweep as if it had not been known, with the states that its jobs would have.
 Result<void> fill(Previewed& out, const SweepSpec& file, const SubmitContext& context,
                   const std::function<JobState(std::size_t, std::size_t)>& becomes) {
   Result<SubmitPlan> plan = plan_submit(out.world, file, context, {1, 1});

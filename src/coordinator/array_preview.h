@@ -14,7 +14,7 @@
 
 namespace pergpu {
 
-/// What Slurm has where nobody has set it (slurm.conf(5), MaxArraySize).
+/// The default of Slurm (slurm.conf(5), MaxArraySize).
 inline constexpr std::int32_t kUsualArraySize = 1001;
 
 /// In the order in which they would be submitted.  `becomes`: of the job of a step and a row of the

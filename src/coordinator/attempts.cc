@@ -276,7 +276,7 @@ std::vector<std::string> Coordinator::failed_on(JobId id) const {
   return has_failed ? job.last->placement.gpus : std::vector<std::string>{};
 }
 
-/// The values of its run as texts.
+/// The values of its run as strings.
 std::vector<std::string> Coordinator::values_of(const Job& job) const {
   std::vector<std::string> values;
   const std::optional<RunSpec> run = parts_.world->parameters_of(job);
@@ -358,7 +358,7 @@ void Coordinator::learn(const Job& job, LiveAttempt& live, const CpuShare& share
     const auto& memory = (*usage)[Measure::GpuMemory];
     if (memory && live.demand.outsiders == Outsiders::Avoid) {  // else it is others' memory, too
       std::uint64_t idle = 0;
-      if (!live.had_company) {  // else it is of its own processes
+      if (!live.had_company) {  // else it counts its own processes
         for (const std::string& uuid : live.gpus) idle += parts_.gpus->idle_bytes(uuid);
       }
       const auto most = static_cast<std::uint64_t>(memory->most);
@@ -371,7 +371,7 @@ void Coordinator::learn(const Job& job, LiveAttempt& live, const CpuShare& share
 }
 
 /// When every job of the sweep is done none can start any more, and its environment goes; that of a
-/// sweep with [notify] when nobody is to be told anything any more, either.
+/// sweep with [notify] when no notification is pending, either.
 void Coordinator::drop_environment(SweepId id) {
   if (frozen_ == id) return;  // a new one is on its way to the disk
   const std::vector<Step>& steps = parts_.world->sweep(id)->steps;

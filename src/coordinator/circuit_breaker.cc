@@ -22,14 +22,14 @@ namespace {
 
 constexpr std::size_t kJobsOfATurn = 512;
 constexpr std::size_t kMostCandidates = 512;
-constexpr std::size_t kMostSignatures = 1000;  // of a step that fails in so many ways at once
+constexpr std::size_t kMostSignatures = 1000;  // of a step that fails in many ways at once
 /// A probe that the machine fails so often in a row is one of many again.
 constexpr int kMostMoves = 3;
 /// How long a job whose folder is in use is passed over.
 constexpr std::int64_t kFolderWait = 5 * kSecond;
 /// A job that ran for this long, and twice as long as any that failed, is not one of them.
 constexpr std::int64_t kSurvivalTime = 60 * kSecond;
-/// After a first failure a free lane waits so long, at most, for what started at the same time.
+/// After a first failure a free lane waits this long, at most, for what started at the same time.
 constexpr std::int64_t kShortestPatience = kSecond;
 constexpr std::int64_t kLongestPatience = 10 * kSecond;
 /// As many times `breaker` jobs of a step start at once before one has run for kFirstLook.
@@ -299,7 +299,7 @@ void CircuitBreaker::check_probe(StepKey key, State& state) {
   const Job* job = parts_.world->job(id);
   const bool is_one = job != nullptr && parts_.world->is_current(*job) &&
                       (job->state == JobState::Queued || is_live(job->state));
-  if (!is_one) {  // somebody has held or cancelled it
+  if (!is_one) {  // a user has held or cancelled it
     state.probe = {};
   } else if (job->state == JobState::Queued && parts_.waits_for_folder(id)) {
     state.probe = {};

@@ -70,7 +70,7 @@ class CircuitBreaker {
   void on_event(const Job& job, Change change);
   /// A job of the step was chosen. May pause the step at once.
   void on_start(StepKey key);
-  /// Jobs of the sweep are new: nobody has asked for them in spite of what failed before.
+  /// Jobs of the sweep are new: they were not asked for in spite of what failed before.
   void on_added(const std::vector<JobId>& jobs);
   /// A job is queued again because one that it needs is.
   void on_brought_back(const Job& job);

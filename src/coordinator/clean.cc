@@ -1,4 +1,4 @@
-// `pergpu clean`: ended sweeps that nobody is told of any more, and their results put aside.
+// `pergpu clean`: ended sweeps that are not shown any more, and their results put aside.
 //
 // What is forgotten is one row, durable before the answer, and nothing of the history is rewritten:
 // a restart skips those sweeps, the numbers of their jobs are never given again, and the same file

@@ -17,7 +17,7 @@
 // and what it needs has ended before it is handed over (cluster_steps.cc).
 //
 // Everything that may block (files of the shared file system, Slurm's commands) is an errand: it
-// runs on a thread of its own, and what it finds comes back in a later turn.
+// runs on a separate thread, and what it finds comes back in a later turn.
 #pragma once
 
 #include <sys/types.h>
@@ -70,14 +70,14 @@ class Cluster {
     // What a task tells, or what became of it, happens to the job.
     std::function<void(JobId, JobEvent, Instant)> record = {};
     std::function<void(row::Usage)> keep = {};
-    /// A live attempt ended without a word of its own; `writes`: its record is ours to close.
+    /// A live attempt ended without a record; `writes`: its record is ours to close.
     std::function<void(JobId, const Evidence&, bool writes)> end = {};
     std::function<void(JobId, const std::string& reason)> cancel = {};
     std::function<void(JobId)> refresh = {};
     std::function<void(JobId)> touch = {};  // what is told of it has changed
     /// Runs it once all that was recorded so far is durable.
     std::function<void(std::function<void()>)> when_durable = {};
-    /// Runs it when this child of ours has ended.
+    /// Runs it when this child has ended.
     std::function<void(std::shared_ptr<os::Spawned>, std::function<void()>)> when_ended = {};
   };
   explicit Cluster(Parts parts);
@@ -104,7 +104,7 @@ class Cluster {
     return array_size_ == 0 ? std::nullopt : std::optional(array_size_);
   }
   /// How many of a sweep's jobs run at once: what the allocation has room for, else what was seen
-  /// so far; 0: nobody knows.
+  /// so far; 0: not known.
   int lanes_of(const Sweep& sweep) const;
   /// What the task of a live attempt said of it last; null: nothing of late.
   const store::Present* present(AttemptId attempt) const;
@@ -113,7 +113,7 @@ class Cluster {
   bool idle() const;
   /// Something of it is handed over, or may be, for all that is known.
   bool has_open(SweepId sweep) const;
-  /// What Slurm has of it, in words, which may begin yet: of its end no task has told.  "":
+  /// What Slurm has of it, as text, which may begin yet: no task has reported its end.  "":
   /// nothing. `strictly`: what others have counts, and what cannot be found out.
   std::string why_not_gone(const Sweep& sweep, bool strictly) const;
   /// Of a queued job, in plain words.
@@ -288,7 +288,7 @@ class Cluster {
   std::int64_t queue_pause_ns_ = 0;
   std::int64_t next_present_ns_ = 0;
   Timers::Id timer_ = 0;
-  std::string trouble_ = {};                      // of the last errand that failed, in words
+  std::string trouble_ = {};                      // of the last errand that failed, as text
   std::map<SweepId, std::string> troubles_ = {};  // that one sweep has
 };
 

@@ -1,8 +1,8 @@
 // What is to end of that which was handed over: what waits in the queue leaves it, what runs finds
 // a request in its folder and is woken.
 //
-// Slurm may hear of it or not, and whoever has asked may change his mind meanwhile, so it is asked
-// again until its task is closed.
+// Slurm may hear of it or not, and the user may change his mind meanwhile, so it is asked again
+// until its task is closed.
 #include <algorithm>
 #include <memory>
 #include <utility>
@@ -18,7 +18,7 @@ namespace {
 constexpr std::int64_t kShortestEndPause = 5 * kSecond;
 constexpr std::int64_t kLongestEndPause = 120 * kSecond;
 
-/// A person has asked for it.  What its task ends for another reason is no business of ours.
+/// A person has asked for it.  What its task ends for another reason is ignored.
 bool is_cancelled(const Job& job) {
   return job.state == JobState::Stopping && job.last->stop == StopCause::Cancel;
 }
@@ -51,7 +51,7 @@ void Cluster::leave(JobId id) {
   const Job& job = *parts_.world->job(id);
   const bool was_not_run = is_not_to_run(job) || job.state == JobState::Queued;
   if (!was_not_run || array.tasks.at(place->second.task).closed) return;  // it has told of its end
-  if (!array.others.empty() && job.state != JobState::Cancelled) return;  // nobody asked for that
+  if (!array.others.empty() && job.state != JobState::Cancelled) return;  // that was not asked for
   to_end_.insert({array.key, place->second.task});
 }
 
@@ -103,7 +103,7 @@ Cluster::EndOrder Cluster::order_of(const TaskName& name, const Array& array, Ta
   return order;
 }
 
-/// False: there is nobody to tell, yet.
+/// False: there is no task to tell, yet.
 bool Cluster::end_tasks() {
   std::vector<EndOrder> orders;
   std::map<std::string, std::size_t> ending;  // tasks by array
@@ -141,7 +141,7 @@ bool Cluster::end_tasks() {
       heard(orders, told);
     };
   };
-  // Else a restart could take what Slurm was told for somebody else's doing.
+  // Else a restart could take what Slurm was told for another user's doing.
   parts_.when_durable([this, send = std::move(send)] { parts_.errands->run(send); });
   return true;
 }
@@ -177,7 +177,7 @@ Cluster::Told Cluster::tell(const std::vector<EndOrder>& orders,
     Result<void> one =
         store::write_result_file(order.folder, store::end_request_name(order.task.index),
                                  to_text(order.requests), order.mode, false);
-    // In a folder that was removed nobody would look.
+    // A folder that was removed is not looked into.
     if (!one && one.error().kind != ErrorKind::NotFound) told.by_folder = one;
     all.push_back(order.task);
     if (order.releases) coming_back.push_back(order.task);

@@ -1,4 +1,4 @@
-// Lanes for attempts that run elsewhere.  A cluster has no lanes of a sweep's own, but whoever
+// Lanes for attempts that run elsewhere.  A cluster has no lanes of a sweep's own, but a user who
 // looks at its jobs wants to see how many ran at once: each attempt gets the first lane of its
 // sweep that was free when it began.  Pure.
 #pragma once
@@ -12,12 +12,12 @@ namespace pergpu {
 /// Of one sweep.  Instants are wall-clock nanoseconds.
 class ClusterLanes {
  public:
-  /// The first lane that nobody has had since `begin_ns`; it is busy from now on.
+  /// The first lane that was free since `begin_ns`; it is busy from now on.
   std::int32_t take(std::int64_t begin_ns);
   /// It is busy, or was until then.
   void occupy(std::int32_t lane);
   void leave(std::int32_t lane, std::int64_t end_ns);
-  /// So many ran at once, at most.
+  /// How many ran at once, at most.
   int count() const { return static_cast<int>(free_from_.size()); }
 
  private:

@@ -197,7 +197,7 @@ void Cluster::absorb(std::vector<ToldLife>& lives) {
       wall_ns = std::max(wall_ns, record.at.wall_ns);
       translate(record.at, life.number, task->second);
       const auto job = here.find(record.attempt.job);
-      if (job == here.end()) continue;  // it is of an older file, or of none of ours
+      if (job == here.end()) continue;  // it is of an older file, or not ours
       items.push_back({wall_ns, it->second.number, &record, job->second, &task->second});
     }
     std::erase_if(life.file.usage, [&](row::Usage& usage) {
@@ -284,7 +284,7 @@ bool Cluster::is_place_of(const Array& array, JobId id) const {
   return place != places_.end() && place->second.array == array.key;
 }
 
-/// It ended without a word of its own.
+/// It ended without a record.
 void Cluster::end(JobId id, const Evidence& evidence) {
   leave_lane(id, parts_.clock->now().wall_ns);
   present_.erase(id);
@@ -486,7 +486,7 @@ void Cluster::judge(Array& array, std::int32_t index, Task& task) {
   close(array, index, task);
 }
 
-/// It is handed over anew, but not for ever.
+/// It is handed over again, but not forever.
 void Cluster::give_up_on(JobId id, const std::string& words) {
   if (++wordless_[id] < kMostWordless) return;
   wordless_.erase(id);

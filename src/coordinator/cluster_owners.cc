@@ -1,4 +1,4 @@
-// Several coordinators of a user may know of one sweep, each on a machine of its own: one of them
+// Several coordinators of a user may know of one sweep, each on its own machine: one of them
 // decides, whose name is in the folders, and the others only look.  Who submits the sweep is the
 // one from then on (cluster_recovery.cc takes over what was handed over).
 #include <fmt/format.h>
@@ -38,7 +38,7 @@ void Cluster::leave_to_others(Array& array) {
   }
 }
 
-/// Nor is that handed over here which nobody has handed over yet.
+/// Nor is that handed over here which has not been handed over yet.
 void Cluster::leave_rest_to(const std::string& owner, SweepId sweep) {
   const auto wanted = wanted_.find(sweep);
   if (wanted == wanted_.end()) return;
@@ -51,7 +51,7 @@ void Cluster::hold_for(const std::string& owner, JobId id) {
   parts_.record(id, event::Held{taken_words(owner)}, parts_.clock->now());
 }
 
-/// While it was open here somebody else has taken it over.
+/// While it was open here another coordinator has taken it over.
 void Cluster::disown(Array& array, const std::string& by) {
   array.others = by;
   leave_to_others(array);

@@ -215,7 +215,7 @@ void Cluster::recovered(SweepId id, std::vector<FoundHandover> found, const std:
   });
   for (const FoundHandover& one : found) {
     const auto it = arrays_.find(one.handover.key);
-    if (it != arrays_.end()) stop_looking_at(it->second);  // it is looked at anew
+    if (it != arrays_.end()) stop_looking_at(it->second);  // it is looked at again
     go_on_with(one);
   }
   // Only now is known which handover of a job is its last.

@@ -1,5 +1,5 @@
 // The part of it for an allocation of several nodes that is there already: a job is handed over as
-// a step of its own as soon as nothing keeps it from starting, to a node with room for it.
+// a separate step as soon as nothing keeps it from starting, to a node with room for it.
 #include <fmt/format.h>
 
 #include <algorithm>

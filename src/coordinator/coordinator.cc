@@ -188,7 +188,7 @@ void Coordinator::record(JobId job, JobEvent e, Instant at) {
   const bool is_moved = ended && ended->next.kind == Next::Kind::Again && !ended->next.charged;
   const Change change = is_moved ? Change::Moved : ended ? Change::Ended : Change::Other;
   parts_.journal->record(row::Event{.job = job, .event = std::move(e), .at = at});
-  if (had_ended && sweep.open > 0) declare(sweep);  // others may have learnt what it needs
+  if (had_ended && sweep.open > 0) declare(sweep);  // others may have shown what it needs
   queue_.set_left({changing.sweep, changing.step}, queued_of(parts_.world->step_of(changing)));
   if (sweep.open == 0) rest_.insert(sweep.id);
   breaker_.on_event(changing, change);
@@ -275,7 +275,7 @@ void Coordinator::refresh(JobId id) {
         const Standing standing = standing_of(job);
         queue_.insert(ready_job(job, standing));
         ready_.put(next, standing);
-        touch(next);  // whoever watches it knows what it waited for until now
+        touch(next);  // its watchers know what it waited for until now
         break;
       }
     }
@@ -485,8 +485,8 @@ void Coordinator::send(LiveAttempt& live, const std::shared_ptr<AttemptPlan>& pl
   await_lull();
 }
 
-/// What nobody waits for is done a moment later: the keepers and the store, just woken, often get
-/// this thread's core only when it sleeps.
+/// Work that nothing waits for is done a moment later: the keepers and the store, just woken, often
+/// get this thread's core only when it sleeps.
 void Coordinator::await_lull() {
   constexpr std::int64_t kLull = 1'000'000;
   if (std::exchange(lull_armed_, true)) return;

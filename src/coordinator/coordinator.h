@@ -104,7 +104,7 @@ struct LiveAttempt {
   std::string progress = {};
   int memory_held = 0;  // engine_event::Started
   int cpu_held = 0;
-  std::string resists = {};  // processes that are left although they were killed, in words
+  std::string resists = {};  // processes that are left although they were killed, as text
   // Its end: it failed, and its GPUs are being looked at, or whether its allocation ends, too; what
   // the looks told.
   bool examining = false;
@@ -123,7 +123,7 @@ class Coordinator {
     Engine* fake = nullptr;
     Errands* errands = nullptr;  // null: no sweep can go to a cluster
     GpuLanes* gpus = nullptr;
-    MpsDaemons* mps = nullptr;       // null: nobody shares a GPU by MPS
+    MpsDaemons* mps = nullptr;       // null: no job shares a GPU by MPS
     Telemetry* telemetry = nullptr;  // null: nothing is read
     os::Clock* clock = nullptr;
     Timers* timers = nullptr;
@@ -138,11 +138,11 @@ class Coordinator {
     std::string program = {};     // pergpu itself, as the nodes of a cluster find it
     std::string share = {};       // the socket of the meeting place, for jobs; "": there is none
     std::string boot_id = {};
-    /// What became of attempts that another boot's coordinator has left, in words.
+    /// What became of attempts that another boot's coordinator has left, as text.
     std::string interruption = "the machine was restarted while it ran";
     /// The environment captured with a sweep: NAME=value entries, each ended by a NUL.
     std::function<Result<std::string>(SweepId)> read_environment;
-    /// Runs it when this child of ours has ended.
+    /// Runs it when this child has ended.
     std::function<void(std::shared_ptr<os::Spawned>, std::function<void()>)> when_ended = {};
     /// A job or sweep changed, and that is durable: for watchers.
     std::function<void(const std::vector<JobId>&)> changed;
@@ -151,7 +151,7 @@ class Coordinator {
     std::function<void(std::function<std::function<void()>()> work)> aside = {};
     /// The same for the folders of submits: elsewhere what hangs would hold them up, too.
     std::function<void(std::function<std::function<void()>()> work)> aside_for_submits = {};
-    /// Sends what [notify] asks for; empty: nobody is told anything.
+    /// Sends what [notify] asks for; empty: nothing is sent.
     DeliverNotice deliver = {};
   };
   explicit Coordinator(Parts parts);
@@ -197,7 +197,7 @@ class Coordinator {
     std::optional<std::vector<JobId>> jobs =
         std::nullopt;  // without `file`; null: all that are open
     GivenDurations given = {};
-    int on = 0;             // as if there were so many GPUs, or lanes; 0: as it is
+    int on = 0;             // as if there were this many GPUs, or lanes; 0: as it is
     LostOutputs lost = {};  // of `file`, as survey_outputs() found them
   };
   /// The schedule that is to be expected (docs/plan.md): `done` gets it in one of the next turns,
@@ -205,7 +205,7 @@ class Coordinator {
   /// discovered, and nothing of archived_for() is archived.
   void plan(const PlanRequest& request, const std::function<void(Result<nlohmann::json>)>& done);
   /// When the last job of a sweep, or a job, is expected to have ended, by the boot clock; nullopt:
-  /// it has, or that is not known.  Looked into anew every few seconds (expected_end.cc).
+  /// it has, or that is not known.  Looked into again every few seconds (expected_end.cc).
   std::optional<std::int64_t> expected_end(SweepId sweep) const;
   std::optional<std::int64_t> expected_end(JobId job) const;
 
@@ -250,7 +250,7 @@ class Coordinator {
   /// they were: what begin_cleaning() keeps out stays out until the sweep is forgotten, or all of
   /// them lie in their place again.
   void begin_moving(SweepId id);
-  /// Nobody is told of these any more.  `results`: they lie aside, and are yet to be removed.
+  /// These are not shown any more.  `results`: they lie aside, and are yet to be removed.
   void forget(const std::vector<SweepId>& sweeps, bool results);
   /// `all_told`: of a forgotten sweep nothing lies aside any more; of another one all is in its
   /// place.  Else who removed the results has left, and may have left anything.

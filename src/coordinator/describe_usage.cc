@@ -1,4 +1,4 @@
-// A measure that nobody told is left out, so that nobody takes it for zero.
+// A measure that was not read is left out, so that it is not taken for zero.
 #include "coordinator/describe_usage.h"
 
 #include <fmt/format.h>

@@ -1,5 +1,5 @@
 // Pure: of a job, only the record of its last attempt is looked at; of its step, what its others
-// took; and what was learnt of jobs like it.
+// took; and what was learned of jobs like it.
 #include "coordinator/expectation.h"
 
 #include <algorithm>

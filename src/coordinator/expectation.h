@@ -12,19 +12,19 @@
 namespace pergpu {
 
 /// In ns, 0: unknown.  What the step's `expect` says; without one, what the job took when it was
-/// done; if it never was, what was learnt of jobs like it (`learnt` null: nothing was).
+/// done; if it never was, what was learned of jobs like it (`learnt` null: nothing was).
 std::int64_t expected_ns(const World& world, const Job& job, const Learnt* learnt = nullptr);
 /// The same before a submit is taken.  `run` (row `index` of the sweep) is null for a once-step's
 /// job, `job` for a new one.
 std::int64_t expected_ns(const StepSpec& step, const RunSpec* run, std::int64_t index,
                          const Job* job, const Learnt* learnt = nullptr);
 
-/// Jobs of a sweep are looked at one by one up to here; those of a larger one share what was learnt
-/// of the step.
+/// Jobs of a sweep are looked at one by one up to here; those of a larger one share what was
+/// learned of the step.
 inline constexpr std::size_t kMostEstimatedRuns = 10'000;
 /// In ns; 0: nothing is known.
 std::int64_t ns_of(const std::optional<Estimate>& estimate);
-/// What was learnt of jobs like this one; nullopt: nothing.
+/// What was learned of jobs like this one; nullopt: nothing.
 std::optional<Estimate> learnt_of(const World& world, const Job& job, const Learnt& learnt);
 
 /// What the jobs of the step that are done took on average; 0: none is, or none was measured.

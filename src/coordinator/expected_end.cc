@@ -1,11 +1,11 @@
 // When what is open is expected to end: the forecast that `plan` shows, over all that is open.
 //
-// It is asked for by those who watch, and made anew at most once a second when jobs have changed,
-// else every five seconds.  A forecast costs some microseconds a job, where jobs share cores some
-// tens, in one turn of the loop, so it is made of kMostForetold jobs and no more.  Beyond that the
-// work that is left, divided by the lanes it goes through, says as much: a schedule of so many jobs
-// is longer by less than one of them.  That sweeps share (job/fair_share.h) it does not know: the
-// older ones are told too early an end.
+// It is asked for by clients that watch, and made again at most once a second when jobs have
+// changed, else every five seconds.  A forecast costs some microseconds a job, where jobs share
+// cores some tens, in one turn of the loop, so it is made of kMostForetold jobs and no more.
+// Beyond that the work that is left, divided by the lanes it goes through, says as much: a schedule
+// of that many jobs is longer by less than one of them.  That sweeps share (job/fair_share.h) it
+// does not know: the older ones are told too early an end.
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -170,7 +170,7 @@ std::optional<std::int64_t> Coordinator::expected_end(SweepId sweep) const {
   if (asked == nullptr || asked->open == 0) return std::nullopt;
   const bool is_tried = std::any_of(asked->steps.begin(), asked->steps.end(),
                                     [](const Step& step) { return step.held_by_breaker > 0; });
-  if (is_tried) return std::nullopt;  // how many of them will run nobody knows
+  if (is_tried) return std::nullopt;  // how many of them will run is not known
   const ExpectedEnds& ends = expected_ends();
   const auto found = ends.sweeps.find(sweep);
   return found == ends.sweeps.end() ? std::nullopt : found->second;

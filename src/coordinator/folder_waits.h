@@ -1,6 +1,6 @@
-// Jobs whose folder somebody else works in: another home's job, another user's, or processes that
-// an attempt has left.  They are not in the queue; their folder is looked at now and then, and when
-// it is free they are queued as if nothing had been.
+// Jobs whose folder is in use: by another home's job, another user's, or processes that an attempt
+// has left.  They are not in the queue; their folder is looked at now and then, and when it is free
+// they are queued as if nothing had been.
 //
 // Kept in memory only: after a restart such a job is started, refused by its keeper and waits
 // again. Thread: the deciding one.
@@ -26,11 +26,11 @@ class FolderWaits {
     os::Clock* clock = nullptr;
     Timers* timers = nullptr;
     /// Finds out who works in a folder (os::holder_of_folder), on another thread: files may hang.
-    /// Empty: nobody looks, and a job waits for one pause.
+    /// Empty: nothing looks, and a job waits for one pause.
     std::function<void(std::string folder, Found found)> look = {};
     std::function<bool(JobId)> is_queued = {};
     std::function<void(JobId)> freed = {};    // the job waits no longer
-    std::function<void(JobId)> changed = {};  // it waits for somebody else
+    std::function<void(JobId)> changed = {};  // it waits for another holder
   };
   explicit FolderWaits(Parts parts);
   ~FolderWaits();

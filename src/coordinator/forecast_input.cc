@@ -67,8 +67,8 @@ std::uint32_t ForecastInputBuilder::add(JobId id, ForecastJob job, bool asked,
   return place;
 }
 
-/// `told_ns`: what its sweep file says, `like`: what was learnt of such jobs, in the company they
-/// had. What somebody has said is taken as it is.
+/// `told_ns`: what its sweep file says, `like`: what was learned of such jobs, in the company they
+/// had. What a user has said is taken as it is.
 ForecastInputBuilder::Foreseen ForecastInputBuilder::foreseen(
     const StepKey& key, const StepSpec& step, bool asked, std::int64_t told_ns,
     const std::optional<Estimate>& like) const {

@@ -74,7 +74,7 @@ class ForecastInputBuilder {
   void add_live(const Job& job, ForecastJob forecast, bool asked);
   void add_elsewhere(const Job& job, ForecastJob forecast, bool asked);
   struct Foreseen {
-    std::int64_t ns = 0;  // how long it takes, where `cores` are known with so many; 0: not known
+    std::int64_t ns = 0;  // how long it takes, with `cores` where these are known; 0: not known
     double cores = 0;
     std::int64_t order_ns = 0;  // what the scheduler knows
   };

@@ -7,7 +7,7 @@
 
 namespace pergpu {
 
-/// Whoever cuts a GPU otherwise has not lost the instances that it had.
+/// A GPU that was cut otherwise has not lost the instances that it had.
 void GpuLanes::forget_gone_instances(const std::vector<gpu::GpuLane>& shown) {
   std::erase_if(lanes_, [&](Lane& l) {
     const bool is_shown =

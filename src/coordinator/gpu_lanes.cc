@@ -226,7 +226,7 @@ void GpuLanes::acquire_one(const std::string& uuid, JobId job, const Demand& dem
     parts_.timers->at(0, [done = std::move(done)] { done(false); });
     return;
   }
-  // A lane that is ready for a job that ignores outsiders may have some.
+  // A lane that is ready for a job that ignores other processes may have some.
   const bool is_as_strict = l->outsiders == demand.outsiders && l->outsiders != Outsiders::Fit;
   const bool is_strict = is_as_strict || l->outsiders == Outsiders::Avoid;
   l->outsiders = demand.outsiders;
@@ -502,7 +502,7 @@ void GpuLanes::vacate(const std::string& uuid, JobId job, bool gone) {
   leave(*l, job);
 }
 
-/// No job of ours is on it any more.
+/// None of our jobs is on it any more.
 void GpuLanes::settle_lane(Lane& l) {
   l.after_job = true;
   l.looks = 0;
@@ -535,7 +535,7 @@ void GpuLanes::settle(const std::function<bool(const std::string&)>& wanted) {
       l.phase = Phase::Idle;
     }
     const std::int64_t soon = l.closed_at + kLookAgain;
-    // Closed by what is no event of its own; looks are to find out when that is over.
+    // Closed without an event; looks are to find out when that is over.
     if (l.phase == Phase::Idle && l.seen) {
       if (const std::string words = quarantine_words(l); !words.empty()) {
         close(l, kQuarantined, words);

@@ -19,8 +19,8 @@
 // at less and less often, for only a repair that shows can end that by itself.
 //
 // Jobs with a share of a GPU are its tenants.  The first takes the way above; others join it while
-// it is InUse, each after a look of its own, and the last one to go leaves it Settling.  Nobody
-// joins while another user waits for the lease, or something of a tenant is left.
+// it is InUse, each after its own look, and the last one to go leaves it Settling.  No job joins
+// while another user waits for the lease, or something of a tenant is left.
 //
 // What the scheduler may use is written into Capacity::gpus (`busy`, `parts`, `outsiders`).
 #pragma once
@@ -54,7 +54,7 @@ class GpuLanes {
     os::Loop* loop = nullptr;  // for lease watches
     os::Clock* clock = nullptr;
     Timers* timers = nullptr;
-    std::function<bool(const GpuProcess&)> ours;  // a process of a live attempt of ours
+    std::function<bool(const GpuProcess&)> ours;  // a process of our live attempt
     std::function<std::optional<JobId>(const GpuProcess&)> job_of = {};  // whose, as far as known
     std::string locks = {};  // folder of the leases; "": the one for all users
   };
@@ -92,7 +92,7 @@ class GpuLanes {
 
   /// Makes the lanes ready for `job`: `done(true)` when it may start now (leases held, clean), else
   /// `done(false)` and fill() says why not.  Always answers later, never inside the call, unless
-  /// they are ready already.  Of several those that are ready wait for the others; nobody waits for
+  /// they are ready already.  Of several those that are ready wait for the others; no job waits for
   /// a lease with another one in hand.
   void acquire(const std::vector<std::string>& uuids, JobId job, const Demand& demand, LaneId lane,
                std::function<void(bool ready)> done);
@@ -108,8 +108,7 @@ class GpuLanes {
   void adopt_lease(const std::string& uuid, os::UniqueFd& fd);
   /// Its lease, to be inherited by the attempt; -1: none held here.
   int lease_fd(const std::string& uuid) const;
-  /// What is left of the job's attempt although it was killed, in words; "": nothing is known to
-  /// be.
+  /// What is left of the job's attempt although it was killed, as text; "": nothing is known to be.
   void tell(const std::string& uuid, JobId job, const std::string& words);
   /// The attempt ended.  `gone`: its whole tree is proven gone.
   void vacate(const std::string& uuid, JobId job, bool gone);
@@ -125,7 +124,7 @@ class GpuLanes {
   const gpu::GpuLane* facts(const std::string& uuid) const;
   /// Of the GPU that has the most, of those that suit; 0: not known.
   std::uint64_t largest_memory(const std::function<bool(const GpuLane&)>& suits = {}) const;
-  /// What the GPU itself needs while nobody uses it, as far as that was seen.
+  /// What the GPU itself needs while it is idle, as far as that was seen.
   std::uint64_t idle_bytes(const std::string& uuid) const { return idle_.of(uuid).value_or(0); }
 
  private:
@@ -163,15 +162,15 @@ class GpuLanes {
     JobId job;  // InUse, Looking for it, or the last one (Settling)
     std::vector<Tenant> tenants;
     std::vector<Joiner> joiners;
-    std::string remains;           // of one that has ended, in words
-    std::string apart;             // why nobody may join them now; "": nothing is known
+    std::string remains;           // of one that has ended, as text
+    std::string apart;             // why no job may join them now; "": nothing is known
     std::string beside;            // others that compute there, too; who may join nevertheless
     std::int64_t apart_until = 0;  // then both are looked at again
     Outsiders outsiders = Outsiders::Avoid;
     std::uint64_t needed_bytes = 0;  // Outsiders::Fit
     std::string words;     // Closed, Doubtful, LeasedByOther: why; InUse: what cannot be ended
     std::string state;     // "foreign", "dirty", "unknown", …
-    bool foreign = false;  // only outsiders keep steps with outsiders = avoid away
+    bool foreign = false;  // only other processes keep steps with outsiders = avoid away
     bool after_job = false;
     bool gathers = false;  // Ready, and kept while others that its job wants are looked at
     std::int64_t settling_since = 0;

@@ -54,8 +54,8 @@ std::optional<MpsClient> Coordinator::mps_client(const LiveAttempt& live) const 
   return client;
 }
 
-/// `then` runs with the daemon there.  Without it the attempt runs all the same, by turns: it is
-/// slower then, and `why` says so.
+/// `then` runs with the daemon there.  Without it the attempt runs all the same, by time slicing:
+/// it is slower then, and `why` says so.
 void Coordinator::hold_mps(const LiveAttempt& live, std::function<void(LiveAttempt&)> then) {
   parts_.mps->hold(live.gpus.front(), live.id,
                    [this, id = live.id, then = std::move(then)](const Result<void>& up) {
@@ -75,9 +75,9 @@ TreeRoots Coordinator::roots_of(const LiveAttempt& live) const {
   return roots;
 }
 
-/// Stops the attempt when it is no client any more: whoever is killed in a kernel takes all clients
-/// of that GPU with it.  Those of its processes that have a handler for SIGTERM may still want
-/// their GPU: they go a moment before they would be killed.
+/// Stops the attempt when it is no client any more: a client that is killed in a kernel takes all
+/// clients of that GPU with it.  Those of its processes that have a handler for SIGTERM may still
+/// want their GPU: they go a moment before they would be killed.
 void Coordinator::stop_mps_client(LiveAttempt& live, StopHow how) {
   const std::string gpu = live.gpus.front();
   const bool at_once = how == StopHow::Kill;

@@ -1,6 +1,6 @@
 // Jobs with `gpus = "auto"`: those whose need is not known have a GPU alone and are watched; when
-// it is, what they do not need is given back, and others join them.  Who then needs more than its
-// like did has it if it is there; else it is ended, as one that passes its limit.
+// it is, what they do not need is given back, and others join them.  A job that then needs more
+// than similar ones did has it if it is there; else it is ended, as one that passes its limit.
 #include <algorithm>
 
 #include "coordinator/coordinator.h"
@@ -12,14 +12,14 @@ namespace pergpu {
 namespace {
 
 constexpr std::int64_t kReadingSpan = 2 * kSecond;  // at most; who came before is in a reading
-/// With MPS a GPU did 1.7 and 2.8 times as much as by turns (docs/measurements.md).
+/// With MPS a GPU did 1.7 and 2.8 times as much as by time slicing (docs/measurements.md).
 constexpr double kKernelsAtOnce = 2;
 constexpr double kMostCoresWanted =
     1;  // helpers have fewer threads where the share of the cores is less
 
 }  // namespace
 
-/// What its like were seen to need; all that a GPU has, if nothing was.
+/// What similar jobs were seen to need; all that a GPU has, if nothing was.
 void Coordinator::fit_to_need(Demand& demand, const GpuNeed* need) const {
   demand.most_gpu_memory =
       parts_.gpus->largest_memory([&](const GpuLane& gpu) { return allows(demand, gpu); });
@@ -41,7 +41,7 @@ GpuShape Coordinator::shape_of(const Job& job) const {
   return learnt_.gpu_shape(step, run ? &*run : nullptr);
 }
 
-/// Puts what is ready to its like as they are known now.
+/// Groups what is ready by shapes as they are known now.
 void Coordinator::sort_by_shape(const Sweep& sweep) {
   for (std::size_t slot = 0; slot < sweep.steps.size(); ++slot) {
     if (!sweep.steps[slot].spec.gpu_auto) continue;
@@ -67,7 +67,7 @@ void Coordinator::meet(LiveAttempt& joining) {
   }
 }
 
-/// A look showed so many bytes of it on its GPU.
+/// A look showed `bytes` of it on its GPU.
 void Coordinator::watch_need(LiveAttempt& live, std::uint64_t bytes) {
   const std::string& uuid = live.gpus.front();
   std::optional<GpuTrial::Busy> busy;
@@ -88,7 +88,7 @@ void Coordinator::watch_need(LiveAttempt& live, std::uint64_t bytes) {
   shrink(live);
 }
 
-/// Its like that start from now on are taken to need as much.
+/// Similar jobs that start from now on are taken to need as much.
 void Coordinator::learn_need(LiveAttempt& live, const CpuShare& share) {
   GpuNeed need = live.trial.need();
   if (std::exchange(live.is_tried, true)) need.measured = 0;  // it counts once

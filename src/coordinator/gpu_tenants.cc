@@ -14,7 +14,7 @@ constexpr std::int64_t kTryAgain = 2 * kSecond;
 
 }  // namespace
 
-/// What is not booked here is nobody's: the scheduler's books follow.
+/// What is not booked here is free: the scheduler's books follow.
 void GpuLanes::fill_parts(const Lane& l, GpuLane& gpu) const {
   const GpuParts before = std::exchange(gpu.parts, {});
   for (const Tenant& tenant : l.tenants) {
@@ -82,7 +82,7 @@ std::string GpuLanes::closed_to_all(const Lane& l, bool is_valid, const std::str
   return {};
 }
 
-/// What others on it, or memory that nobody explains, have against such a job; "": nothing.
+/// What others on it, or unexplained memory, have against such a job; "": nothing.
 std::string GpuLanes::closed_to(const Lane& l, const Demand& demand) const {
   if (demand.outsiders == Outsiders::Ignore) return {};
   // How much others will take is not known: what is promised to several may not be there then.

@@ -29,8 +29,8 @@ std::string to_text(const Owner& owner);
 /// "login2:/var/tmp/pergpu-1000" for people.
 std::string words_of_owner(const std::string& who);
 
-/// Of the files of handovers: whom the sweep's umask lets can read them, and nobody else can write
-/// them, for a task reads no commands that others may have written (os::Writer::User).
+/// Of the files of handovers: users whom the sweep's umask lets can read them, and no other user
+/// can write them, for a task reads no commands that others may have written (os::Writer::User).
 constexpr mode_t handover_mode(std::int64_t umask) { return static_cast<mode_t>(0644 & ~umask); }
 
 // Every call blocks.
@@ -38,7 +38,7 @@ constexpr mode_t handover_mode(std::int64_t umask) { return static_cast<mode_t>(
 /// Of the handover in this folder; nullopt: it is not written yet, so Slurm was not asked.
 Result<std::optional<Owner>> owner_of(const std::string& folder);
 
-/// Who decides for the sweep whose handovers are in this folder; "": nobody has said so.
+/// Who decides for the sweep whose handovers are in this folder; "": not known.
 Result<std::string> claimant_of(const std::string& root);
 /// From now on it is `who`.
 Result<void> claim(const std::string& root, const std::string& who, std::int64_t umask);

@@ -16,7 +16,7 @@
 namespace pergpu {
 namespace {
 
-/// So many records are looked at on the nodes for one barrier, at most.
+/// How many records are looked at on the nodes for one barrier, at most.
 constexpr std::int64_t kMostLooks = 1'000'000;
 
 /// Behind which arrays, by kind of dependency.
@@ -46,7 +46,7 @@ struct Waits {
 };
 
 struct JobPlace {
-  std::int32_t block = 0;  // arrays are so long at most
+  std::int32_t block = 0;  // which array: their length is limited
   std::int32_t task = 0;
 };
 
@@ -232,7 +232,7 @@ store::HandedJob handed_job(const World& world, const Job& job, std::int32_t tas
           .needs = std::move(needs)};
 }
 
-/// Leaves the jobs of the first tasks, so many of these at most; 0: of all.
+/// Leaves the jobs of the first `most_tasks` tasks at most; 0: of all.
 void shorten(std::vector<store::HandedJob>& jobs, int most_tasks) {
   std::set<std::int32_t> tasks;
   for (const store::HandedJob& job : jobs) tasks.insert(job.task);
@@ -271,7 +271,7 @@ std::optional<ArrayPlan> next_array(const World& world, const Sweep& sweep,
   ArrayPlan plan = plan_of(world, sweep, slot, std::move(members.jobs));
   plan.handover.needs = std::move(members.needs);
   if (step.max_parallel) {
-    // The cluster counts tasks, each of which runs so many jobs at once.
+    // The cluster counts tasks, each of which runs several jobs at once.
     plan.most_at_once =
         std::max(1, *step.max_parallel / std::min(step.slurm.lanes, *step.max_parallel));
     // The cluster counts within an array only.

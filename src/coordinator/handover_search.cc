@@ -118,7 +118,7 @@ Result<HandoverAnswer> find_handovers(const HandoverQuestion& question) {
     if (question.known.contains(key)) {
       const Result<std::optional<Owner>> owner = owner_of(folder);
       if (!owner) return owner.error();
-      if (takes && *owner && (*owner)->who != question.from) {  // somebody has just taken it away
+      if (takes && *owner && (*owner)->who != question.from) {  // just taken away
         Result<void> back = store::write_result_file(folder, kOwner, to_text(Owner{question.from}),
                                                      handover_mode(question.umask), true);
         if (!back) return std::move(back).error();

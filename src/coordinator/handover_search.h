@@ -27,7 +27,7 @@ struct FoundHandover {
   bool is_new_here = false;  // the store does not have all yet that came of it
   ClosedTasks closed = {};
   std::set<JobId> told_to_end = {};      // as they are numbered there
-  std::set<std::int32_t> was_held = {};  // tasks, in Slurm's queue, by who handed them over
+  std::set<std::int32_t> was_held = {};  // tasks, in Slurm's queue, by their coordinator
   std::vector<store::Life> lives = {};
 };
 
@@ -46,7 +46,7 @@ struct HandoverQuestion {
 };
 
 struct HandoverAnswer {
-  std::string claimant = {};  // who decides for it; "": nobody has said so
+  std::string claimant = {};  // who decides for it; "": not known
   bool takes = false;         // as it was asked
   bool is_known = false;      // all of it, from before
   std::vector<FoundHandover> found = {};

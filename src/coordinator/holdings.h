@@ -1,5 +1,6 @@
 // The shared memory that the coordinator holds, and for whom: sweeps that can still run, processes
-// that live, and whoever asked to keep it.  What nobody is left for is let go of at once.
+// that live, and users who asked to keep it.  What is held for none of these any more is let go of
+// at once.
 //
 // What is held for a sweep, or kept, is written into a small file beside the sockets: the next
 // coordinator takes it up again from the processes that have it, should this one be killed.  The
@@ -52,7 +53,7 @@ class Holdings {
   /// nullptr: nothing is held by this name.
   const Holding* find(std::string_view name) const;
   /// Takes the place of what was held by this name, and its accounts.  ErrorKind::Invalid: `fd` is
-  /// no memory of a fixed size and of this name; Full: so many are held that there is no room.
+  /// no memory of a fixed size and of this name; Full: there is no room for one more.
   Result<void> put(const std::string& name, const std::string& title, os::UniqueFd fd,
                    const HeldFor& who);
   /// It is held for these, too.  REQUIRES: it is held.

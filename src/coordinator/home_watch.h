@@ -1,5 +1,5 @@
 // Whether the home is still this coordinator's.  It may be removed, moved away or replaced at any
-// time; jobs that run don't notice, but what is recorded from then on nobody will read.
+// time; jobs that run don't notice, but what is recorded from then on will not be read.
 #pragma once
 
 #include <cstdint>

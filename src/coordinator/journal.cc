@@ -82,7 +82,7 @@ void Journal::fetch(std::vector<SweepId> sweeps, std::function<void(Result<void>
   if (!fetches_) fetch_next();
 }
 
-/// Into a world of their own, on the store's thread: a sweep may have millions of jobs, and what is
+/// Into a separate world, on the store's thread: a sweep may have millions of jobs, and what is
 /// half there must not be seen.
 void Journal::fetch_next() {
   while (!to_fetch_.empty()) {

@@ -16,7 +16,7 @@ class LaneUse {
 
   struct Idle {
     std::int64_t all_ns = 0;                            // since the coordinator began
-    std::optional<std::int64_t> now_ns = std::nullopt;  // for so long; nullopt: it has an attempt
+    std::optional<std::int64_t> now_ns = std::nullopt;  // for how long; nullopt: it has an attempt
   };
   Idle of(LaneId lane, std::int64_t now_ns) const {
     const auto it = lanes_.find(whole(lane));

@@ -1,8 +1,8 @@
-// What was learnt of steps: how long their jobs take and how much memory they need, kept as small
+// What was learned of steps: how long their jobs take and how much memory they need, kept as small
 // facts in the store ("learnt 07" of the table of small facts) and bounded: 64 steps, 32 jobs each.
 //
 // A step is what runs: its command or shell text, before parameters are filled in.  So another
-// sweep with the same command knows what this one learnt.  Of the jobs of a step those count for a
+// sweep with the same command knows what this one learned.  Of the jobs of a step those count for a
 // new one that are like it (job/likeness.h).
 #pragma once
 
@@ -46,9 +46,9 @@ class Learnt {
   /// 0: it is of no shape that was seen.  `run`: as above.
   GpuShape gpu_shape(const StepSpec& step, const RunSpec* run) const;
   GpuShapes::News add(const StepSpec& step, const RunSpec* run, const GpuNeed& need);
-  /// What is learnt of one is known of the other.
+  /// What is learned of one is known of the other.
   static bool are_alike(const StepSpec& a, const StepSpec& b);
-  /// Records what was learnt in the last seconds: when a sweep has ended, or before the process
+  /// Records what was learned in the last seconds: when a sweep has ended, or before the process
   /// leaves.
   void save();
 

@@ -56,7 +56,7 @@ void Coordinator::arm_timers(LiveAttempt& live) {
   }
 }
 
-/// Once for each attempt, the keeper sees to that over restarts of ours.
+/// Once for each attempt; the keeper ensures that over our restarts.
 void Coordinator::send_signal(LiveAttempt& live) {
   const std::optional<EarlySignal>& signal =
       parts_.world->step_of(*parts_.world->job(live.id.job)).spec.signal;

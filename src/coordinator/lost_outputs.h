@@ -1,6 +1,6 @@
 // Before a submit is planned: which of the sweep's done jobs have lost outputs that their step
-// declares, because somebody removed them.  The deciding thread touches no disk for that: it names
-// the files in batches, and another thread looks.
+// declares, because they were removed.  The deciding thread touches no disk for that: it names the
+// files in batches, and another thread looks.
 #pragma once
 
 #include <functional>
@@ -46,7 +46,7 @@ class OutputSurvey {
   explicit OutputSurvey(Parts parts) : parts_(std::move(parts)) {}
 
   /// `done` runs exactly once, at once where there is nothing to look at.  A disk that does not
-  /// answer, or not soon for so many, is waited for some seconds: then what is left counts as
+  /// answer, or not soon for that many, is waited for some seconds: then what is left counts as
   /// there.
   void begin(const SweepSpec& file, const SubmitContext& context,
              std::function<void(LostOutputs)> done) const;

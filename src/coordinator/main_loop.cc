@@ -142,7 +142,7 @@ Result<void> watch_turns(os::Loop& loop) {
   });
 }
 
-/// For tests: the store folds as soon as so many events lie there, beside its commits.
+/// For tests: the store folds as soon as this many events lie there, beside its commits.
 Folding folding() {
   const char* from = os::test_hook::kFoldFrom.value();
   if (from == nullptr) return {};
@@ -214,7 +214,7 @@ LookForOutputs look_on(Errands& errands) {
 void shed(const CoordinatorOptions& options) {
   const bool is_allocated = std::getenv(kAllocatedGpusName) != nullptr || !os::slurm_job().empty();
   if (!options.foreground && !options.task) os::shed_attributes(/*keep_cores=*/is_allocated);
-  os::raise_descriptor_limit();  // two for each keeper; jobs get those of who submitted them
+  os::raise_descriptor_limit();  // two for each keeper; jobs get those of the submitting shell
 }
 
 }  // namespace
@@ -333,7 +333,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   if (!mps_errands) return complain(mps_errands.error());
   Result<std::unique_ptr<Errands>> file_errands = Errands::create(loop);
   if (!file_errands) return complain(file_errands.error());
-  // Of their own: what hangs on a disk must hold up neither a cluster nor MPS.  Several threads: a
+  // Separate: what hangs on a disk must hold up neither a cluster nor MPS.  Several threads: a
   // look into a dead mount, which is given up after a while, keeps its thread.
   Result<std::unique_ptr<Errands>> disk_errands = Errands::create(loop, kDiskThreads);
   if (!disk_errands) return complain(disk_errands.error());
@@ -356,7 +356,7 @@ int coordinator_main(const CoordinatorOptions& options) {
       .is_service = options.foreground,
       .groups = groups,
       .home = options.home,
-      // On a node it is the task's; an allocation has a home of its own while none is named.
+      // On a node it is the task's; an allocation has its own home while none is named.
       .tells_home = !task && !is_of_allocation && allocation_of(false).empty(),
       .node = task ? node_name() : std::string(),
       .allocation = allocation_of(task.has_value()),

@@ -1,5 +1,5 @@
-// A visitor asks for one name at a time and is in one of three states: it may ask, it waits for who
-// makes what it asked for, or it makes that itself.  Nothing else is remembered of it.  That a
+// A visitor asks for one name at a time and is in one of three states: it may ask, it waits for the
+// maker of what it asked for, or it makes that itself.  Nothing else is remembered of it.  That a
 // maker is gone is told by its connection or by its process, whichever ends first: a child may have
 // inherited the connection.
 #include "coordinator/meeting_place.h"
@@ -110,7 +110,7 @@ void MeetingPlace::accept() {
   }
 }
 
-/// Connections that somebody forgot to close must not keep others out.
+/// Connections that a client forgot to close must not keep others out.
 bool MeetingPlace::make_room() {
   const auto idle = std::ranges::find_if(
       visitors_, [](const auto& one) { return one->state == Visitor::State::MayAsk; });
@@ -151,7 +151,7 @@ void MeetingPlace::refuse(Visitor& visitor, const std::string& why) {
   drop(visitor);
 }
 
-/// No mistake of its own.
+/// It made no mistake.
 void MeetingPlace::turn_away(Visitor& visitor, const std::string& why) {
   answer(visitor, {{"is", "no"}, {"why", why}});
   drop(visitor);
@@ -273,7 +273,7 @@ void MeetingPlace::wake(const std::string& name) {
   }
 }
 
-/// Its end will be noticed.  False: it is in a container of its own, or already gone, or one too
+/// Its end will be noticed.  False: it is in its own container, or already gone, or one too
 /// many.
 bool MeetingPlace::follow(pid_t pid) {
   if (processes_.contains(pid)) return true;

@@ -5,7 +5,7 @@
 //
 // Every connection is of this user (peer uid checked).  What comes over it may be anything: it is
 // answered, or its connection closed, and nothing of it stays.  Runs on the deciding thread; never
-// blocks, and does nothing while nobody asks.
+// blocks, and does nothing without a request.
 #pragma once
 
 #include <sys/types.h>
@@ -50,12 +50,12 @@ class MeetingPlace {
 
   /// Its socket has its name.
   bool is_reachable() const { return name_.is_there(); }
-  /// Makes the socket and the table anew in this folder; connections go on.
+  /// Makes the socket and the table again in this folder; connections go on.
   Result<void> listen(const std::string& run_dir);
 
   /// Jobs changed: what is held for sweeps that are over now is let go of.
   void review();
-  /// How much is kept, which has to have somebody who holds it.
+  /// How much is kept, which needs a coordinator to hold it.
   std::size_t kept() const { return holdings_.kept(); }
   std::size_t held() const { return holdings_.size(); }
 

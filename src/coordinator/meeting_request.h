@@ -5,7 +5,7 @@
 // request at a time on a connection:
 //   {"op":"get","name":"data-0af3…","title":"tokens","scope":"user"|"sweep","job":17,"keep":bool}
 //        -> {"is":"here"} and a descriptor of it
-//        -> {"is":"yours"}: nobody has it.  Whoever is told this makes it and says "put", or closes
+//        -> {"is":"yours"}: it does not exist.  The receiver makes it and says "put", or closes
 //           the connection; until then the others wait
 //        -> {"is":"awaited","pid":4711}: that process makes it, and another answer follows
 //        -> {"is":"no","why":"…"}: it cannot be held; processes have to meet without us

@@ -2,7 +2,7 @@
 // clients, and those that a coordinator before this one has left without any are ended.
 //
 // All is done on the errands' thread, in the order of the calls: a daemon that is to end has ended
-// before it is started anew.
+// before it is started again.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +23,7 @@ namespace pergpu {
 class MpsDaemons {
  public:
   /// `root`: the folder of theirs.  `program`: find_mps_control().
-  /// `errands` are for nothing else: what hangs here must hold up nobody.
+  /// `errands` are for nothing else: what hangs here must hold up nothing else.
   MpsDaemons(Errands& errands, std::string root, const std::string& program);
 
   /// "": the machine has MPS; else why not.
@@ -38,7 +38,7 @@ class MpsDaemons {
   void adopt(const std::string& gpu, AttemptId id);
   /// The attempt has ended.  Of one that did not hold it, nothing.
   void release(const std::string& gpu, AttemptId id);
-  /// Ends those that nobody holds.  After recovery.
+  /// Ends those that no attempt holds.  After recovery.
   void end_left();
 
   /// The attempt is about to be stopped: its clients are disconnected; then, however that ended,

@@ -1,5 +1,5 @@
-// What is on its way counts as owed in the store: killed meanwhile, the next coordinator sends it
-// again.  That is the price of "at least once".
+// What is on its way counts as pending in the store: killed meanwhile, the next coordinator sends
+// it again.  That is the price of "at least once".
 #include "coordinator/notice_debt.h"
 
 #include <fmt/format.h>

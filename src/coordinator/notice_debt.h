@@ -1,7 +1,7 @@
 // What a channel has still to be told, and when the next try is due.  Pure.
 //
 // News is gathered: the first failure is told at once, later ones together, one message in a while.
-// A message that did not arrive goes back to what is owed and is made anew for the next try.
+// A message that did not arrive goes back to what is pending and is made again for the next try.
 #pragma once
 
 #include <cstdint>
@@ -19,7 +19,7 @@ struct NoticeDebt {
   std::vector<JobId> failed = {};  // the first of them, kMostNamed at most
   std::string hold = {};           // why pergpu held jobs; "": it held none
   std::string outage = {};         // which disk keeps jobs from starting, and why; "": none does
-  std::int64_t ended_wall_ns = 0;  // when nothing was left to run; 0: that is not owed
+  std::int64_t ended_wall_ns = 0;  // when nothing was left to run; 0: not pending
   bool empty() const {
     return failures == 0 && hold.empty() && outage.empty() && ended_wall_ns == 0;
   }
@@ -48,7 +48,7 @@ struct ChannelState {
   bool owes() const { return !owed.empty() || is_sending(); }
 };
 
-/// When the next message goes.  REQUIRES: something is owed and none is on its way.
+/// When the next message goes.  REQUIRES: something is pending and none is on its way.
 std::int64_t due_ns(const ChannelState& state);
 
 /// It arrived.
@@ -63,7 +63,7 @@ inline constexpr int kMostTries = 34;
 
 /// Of one sweep's channels, by key_of(); what no restart must lose of them, as JSON.
 using ChannelStates = std::map<std::string, ChannelState>;
-/// "": nothing is owed and there was no trouble.
+/// "": nothing is pending and there was no trouble.
 std::string to_text(const ChannelStates& states);
 Result<ChannelStates> channel_states_of(const std::string& text);
 

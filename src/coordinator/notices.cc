@@ -199,7 +199,7 @@ void Notices::wake_at(std::int64_t boot_ns) {
   });
 }
 
-/// Channels that the file named when something was owed to them, and does not name any more.
+/// Channels that the file named when something was pending for them, and does not name any more.
 void Notices::forget_dropped_channels() {
   for (auto& [id, states] : states_) {
     const Sweep* sweep = parts_.world->sweep(id);

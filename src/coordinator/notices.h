@@ -1,10 +1,10 @@
-// News of sweeps on its way to the channels of their [notify]: what is owed to whom, in the store
-// with the events that it tells of, and sent when that is durable.
+// News of sweeps on its way to the channels of their [notify]: what is pending for which channel,
+// in the store with the events that it tells of, and sent when that is durable.
 //
 //   saw()     an event was recorded: what of it is news
 //   settle()  once per turn: the turn's news becomes a row of the same transaction (row::Meta
 //             "notify.<sweep id>", coordinator/notice_debt.h); durable -> send what is due
-//   deliver   a helper process sends (run/messenger.h): the deciding thread waits for nobody
+//   deliver   a helper process sends (run/messenger.h): the deciding thread does not wait
 //   arrived   the row goes; else the debt stays and is tried again
 //
 // So every piece of news is told at least once, over crashes and restarts; twice only when the
@@ -46,28 +46,28 @@ class Notices {
     std::function<void(std::vector<SweepId>, std::function<void(Result<void>)>)> fetch = {};
     std::function<NoticeRequest(const Sweep&, const NotifyChannel&, const NoticeDebt&)> compose =
         {};
-    DeliverNotice deliver = {};                 // empty: nobody is told anything
-    std::function<void(SweepId)> settled = {};  // after an event, or a message: nothing is owed
+    DeliverNotice deliver = {};                 // empty: nothing is sent
+    std::function<void(SweepId)> settled = {};  // after an event, or a message: nothing is pending
   };
   explicit Notices(Parts parts);
   ~Notices();
   Notices(const Notices&) = delete;
   Notices& operator=(const Notices&) = delete;
 
-  /// Takes up what the coordinator before owed.
+  /// Takes up what was pending for the coordinator before.
   void recover();
   /// After the event was recorded; `was_active`: before it the job was queued or live.
   void saw(const Job& job, bool was_active);
-  /// A disk keeps the sweep's jobs from starting, in words.
+  /// A disk keeps the sweep's jobs from starting; `words` say why.
   void saw_outage(SweepId id, std::string words);
   /// REQUIRES: before the turn is flushed, and before its sweeps are archived.
   void settle();
 
-  /// Nothing is owed to anybody.
+  /// Nothing is pending.
   bool idle() const;
   /// A channel of the sweep has not yet got what it is to be told.
   bool owes(SweepId id) const;
-  /// Of each channel how it stands, in words.
+  /// Of each channel how it stands, as text.
   std::vector<std::string> words_of(const Sweep& sweep) const;
 
  private:

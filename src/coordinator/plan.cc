@@ -44,7 +44,7 @@ ForecastMachine Coordinator::forecast_machine(std::vector<std::string>* notes) c
   for (const auto& [name, use] : capacity_.limits) capacity.limits[name].value = use.value;
   capacity.shares = capacity_.shares.history(parts_.clock->now().boot_ns);
   parts_.gpus->fill(capacity);
-  for (GpuLane& gpu : capacity.gpus) {  // whoever has one now is booked by the forecast itself
+  for (GpuLane& gpu : capacity.gpus) {  // jobs that have one now are booked by the forecast itself
     gpu.ends = false;
     gpu.free_at_ns = 0;
     gpu.parts = {};

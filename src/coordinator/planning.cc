@@ -130,7 +130,7 @@ std::vector<std::string> Planning::usable_gpus(const ForecastMachine& machine) c
   return usable;
 }
 
-/// The machine as it would be with so many main lanes.  Of GPUs those stay that run jobs; a job on
+/// The machine as it would be with `count` main lanes.  Of GPUs those stay that run jobs; a job on
 /// one that is not to stay ends there.  More of them are like the last one.
 ForecastMachine Planning::with_lanes(int count) const {
   ForecastMachine machine = input_.machine;

@@ -1,6 +1,6 @@
-// The answer to `pergpu plan`: the forecast of what is asked about, its lower bound, what binds,
-// and the same with other numbers of lanes.  Pure, and cut into slices like the forecasts it is
-// made of.
+// The answer to `pergpu plan`: the forecast of what is asked about, its lower bound, the
+// bottleneck, and the same with other numbers of lanes.  Pure, and cut into slices like the
+// forecasts it is made of.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class Planning {
  public:
   struct Facts {
     GivenDurations given = {};            // with --expect
-    int on = 0;                           // as if there were so many GPUs (or lanes); 0: as it is
+    int on = 0;                           // as if there were this many GPUs (or lanes); 0: as it is
     std::vector<std::string> steps = {};  // that `given` may name beside those of the jobs
     std::vector<std::string> notes = {};
   };
@@ -43,7 +43,7 @@ class Planning {
   /// REQUIRES: nothing is missing().
   static Result<std::unique_ptr<Planning>> of(ForecastInput input, Facts facts);
 
-  /// Handles up to so many events.  True: it is finished.
+  /// Handles up to `events` events.  True: it is finished.
   bool advance(std::size_t events);
   /// As docs/plan.md describes it.  REQUIRES: advance() has said true.
   nlohmann::json answer() const;

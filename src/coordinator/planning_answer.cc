@@ -1,4 +1,4 @@
-// What `pergpu plan` is told: the forecast as JSON, and what binds in words.
+// The answer to `pergpu plan`: the forecast as JSON, and the bottleneck as text.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -40,7 +40,7 @@ void Coordinator::on_quiet(LiveAttempt& live, const engine_event::Quiet& quiet) 
                 live.gpus.empty() ? 0 : kStallLooks);
 }
 
-/// `looks`: so many more, a second apart, must show its GPUs idle; one is enough that shows one of
+/// `looks`: how many more, a second apart, must show its GPUs idle; one is enough that shows one of
 /// them broken, which tells of no work any more.
 void Coordinator::confirm_stall(LiveAttempt& live, const std::string& words, int looks) {
   if (looks == 0) return end_stalled(live, words);

@@ -66,7 +66,7 @@ struct Request {
   bool grows = false;         // of Watch: of the sweep's later jobs, too, and without an end
   Settings set = {};          // of Set
   struct Clean {
-    std::int64_t older_s = 0;  // ended so long ago; 0: whenever
+    std::int64_t older_s = 0;  // ended at least this long ago; 0: whenever
     bool results = false;      // their results are to be removed, too
     bool take = false;         // else only what would go is told
   };
@@ -81,7 +81,7 @@ struct Request {
   // Plan:
   bool has_sweep = false;                           // else what the selectors name; none: all
   std::map<std::string, std::int64_t> expect = {};  // ms, by step
-  int on = 0;                                       // as if there were so many GPUs, or lanes
+  int on = 0;                                       // as if there were this many GPUs, or lanes
   // Submit, DryRun, and Plan of a sweep:
   SweepSpec sweep = {};  // without its runs, of which
   std::size_t runs = 0;  // as many lines follow

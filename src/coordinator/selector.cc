@@ -59,7 +59,7 @@ struct NamedSweep {
   std::string name = {};
   SweepId id = {};
 };
-/// "thirteen@14".  A name may hold an @ itself: whoever asks has looked for the whole name first.
+/// "thirteen@14".  A name may hold an @ itself: the caller has looked for the whole name first.
 std::optional<NamedSweep> numbered(const std::string& text) {
   const std::size_t at = text.rfind('@');
   if (at == std::string::npos || at == 0) return std::nullopt;

@@ -1,4 +1,4 @@
-// The newest sweeps are named: they are what somebody works with now.
+// The newest sweeps are named: they are those in use now.
 #include "coordinator/selector_hint.h"
 
 #include <fmt/format.h>

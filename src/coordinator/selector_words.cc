@@ -1,6 +1,6 @@
 // The only word of its kind is given a second time with a / behind it, so that a shell neither ends
 // the selector there nor hides that it may go on.  Of jobs and runs a bounded number is looked at,
-// and of runs only their names: somebody waits at a keyboard, and the loop for its next event.
+// and of runs only their names: a user waits at a keyboard, and the loop for its next event.
 #include "coordinator/selector_words.h"
 
 #include <fmt/format.h>

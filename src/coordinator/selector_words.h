@@ -1,4 +1,4 @@
-// What a selector that somebody is typing may become: for the completion of shells.
+// What a selector that a user is typing may become: for the completion of shells.
 #pragma once
 
 #include <cstddef>

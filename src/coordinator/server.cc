@@ -121,8 +121,8 @@ void Server::accept() {
   }
 }
 
-/// Connections that somebody forgot to close must not keep others out, nor take the descriptors
-/// that keepers need: the oldest one that nobody waits at makes room.  False: there is none.
+/// Connections that a client forgot to close must not keep others out, nor take the descriptors
+/// that keepers need: the oldest one without a waiting client makes room.  False: there is none.
 bool Server::make_room() {
   const auto oldest = [&](const auto& may_go) {
     const auto it = std::find_if(clients_.begin(), clients_.end(),

@@ -55,7 +55,7 @@ class Server {
 
   /// Its socket has its name.
   bool is_reachable() const { return name_.is_there(); }
-  /// Makes the socket anew in this folder; connections go on.
+  /// Makes the socket again in this folder; connections go on.
   Result<void> listen(const std::string& run_dir);
 
   /// These jobs changed, and that is durable.

@@ -64,7 +64,7 @@ struct Server::Client {
   std::set<SweepId> cleaning;
 };
 
-/// So many jobs, or runs, are described in a turn of the loop.
+/// How many jobs, or runs, are described in a turn of the loop.
 inline constexpr std::size_t kDescribedInATurn = 200;
 
 // Exit codes (docs/commands.md) that a refusal leads to.

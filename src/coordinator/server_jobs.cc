@@ -23,7 +23,7 @@ using nlohmann::json;
 
 namespace {
 
-/// Both of its names, so that nobody takes the number of a run for that of a job.
+/// Both of its names, so that the number of a run is not taken for that of a job.
 json named(const World& world, std::int64_t job) {
   return {{"id", job}, {"name", selector_of(world, *world.job(JobId{job}))}};
 }

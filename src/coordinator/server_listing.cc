@@ -1,5 +1,5 @@
 // Jobs described for a client.  A description costs some 30 microseconds and a sweep may be long:
-// so many in a turn of the loop and no more.  Each is of the instant at which it is made.
+// a limited number in a turn of the loop.  Each is of the instant at which it is made.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <string>

@@ -1,6 +1,6 @@
 // The stream of everything (`watch` with `all`): a window over the jobs that slides, told by its
-// differences.  A line is never larger than the window, whatever happens to a million jobs; and so
-// many jobs of it are described in a turn of the loop and no more.
+// differences.  A line is never larger than the window, whatever happens to a million jobs; and a
+// limited number of its jobs is described in a turn of the loop.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 #include <utility>
@@ -109,7 +109,7 @@ void Server::tell_changes(Client& client) {
   if (!is_all) flush_at(client, client.told_ns);
 }
 
-/// Others' use of a GPU changes it without a job of ours: hence the timer, while somebody watches.
+/// Others' use of a GPU changes it without our jobs, so there is a timer while a client watches.
 void Server::look_at_devices(Client& client) {
   loop_.at(coordinator_.now().boot_ns + kDevicesPeriod, [this, id = client.id] {
     Client* c = find(id);

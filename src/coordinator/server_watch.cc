@@ -102,7 +102,7 @@ void Server::begin_watch(Client& client, const Request& request, SweepId sweep,
   });
 }
 
-/// As long as there is somebody to be told, and something to end.
+/// As long as there is a client to be told, and something to end.
 void Server::mind_end(std::uint64_t id) {
   loop_.at(coordinator_.now().boot_ns + kEndPeriod, [this, id] {
     Client* client = find(id);

@@ -1,9 +1,9 @@
 // `pergpu set`: what is declared of steps and of a sweep changes, and with it the order and the
 // number of starts; no job's state does.
 //
-// It is the sweep's row that says so, written anew: a restart reads the changed one, and the next
-// submit of the file replaces it.  Whoever names some jobs of a step only would change what the
-// others ask for, too: that is refused.
+// It is the sweep's row that says so, written again: a restart reads the changed one, and the next
+// submit of the file replaces it.  A request that names some jobs of a step only would change what
+// the others ask for, too: that is refused.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -181,7 +181,7 @@ struct LaneSnapshot {
   std::string why = {};
   std::optional<std::int64_t> job = std::nullopt;
   std::optional<double> idle_s = std::nullopt;  // without an attempt, since the coordinator began
-  std::optional<double> idle_now_s = std::nullopt;  // for so long; null: it has one, or not known
+  std::optional<double> idle_now_s = std::nullopt;  // for how long; null: it has one, or not known
 };
 
 struct GpuHolder {
@@ -204,7 +204,7 @@ struct GpuSnapshot {
   std::int64_t memory_bytes = 0;
   std::int64_t used_bytes = 0;
   std::vector<GpuHolder> holders = {};
-  // What it is doing, while a job of ours runs on it; null: not known.
+  // What it is doing, while one of our jobs runs on it; null: not known.
   std::optional<double> busy_percent = std::nullopt;
   std::optional<double> power_w = std::nullopt;
   std::optional<double> temperature_c = std::nullopt;

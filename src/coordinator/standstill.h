@@ -1,6 +1,6 @@
 // When nothing goes on by itself any more: all that is open is held, or waits for what is held.
-// Who watches an unattended sweep is to be told so then, not to wait for ever.  What the circuit
-// breaker holds goes on by itself.  Pure.
+// A client that watches an unattended sweep is to be told so then, not to wait forever.  What the
+// circuit breaker holds goes on by itself.  Pure.
 #pragma once
 
 #include <unordered_set>

@@ -1,6 +1,6 @@
 // That a home's coordinator was stopped: a small file in the home, there from `pergpu coordinator
-// stop` (or SIGTERM) until a command starts a coordinator again.  What nobody typed starts none
-// meanwhile: a keeper that lost its coordinator, a client that watches.
+// stop` (or SIGTERM) until a command starts a coordinator again.  Only a command starts one
+// meanwhile: no keeper that lost its coordinator, no client that watches.
 #pragma once
 
 #include <string>
@@ -9,7 +9,7 @@
 
 namespace pergpu {
 
-/// For who watches, or waits, while it is stopped.
+/// For clients that watch, or wait, while it is stopped.
 inline constexpr char kStoppedWords[] =
     "the coordinator was stopped (`pergpu coordinator stop`): its jobs continue, and the next "
     "pergpu command that you run starts it again";
@@ -31,7 +31,7 @@ class StopGate {
  public:
   /// `was_asked_for`: by a command, or a service manager; else a keeper started it.
   StopGate(std::string home, bool was_asked_for);
-  /// What was stopped before this process began stops only what nobody asked for; what was stopped
+  /// A stop before this process began shuts out only a coordinator that was not asked for; one
   /// since then, both.
   bool is_shut() const;
 

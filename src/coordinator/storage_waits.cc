@@ -27,11 +27,11 @@ namespace {
 
 constexpr std::int64_t kFirstStoragePause = 500 * kMillisecond;
 constexpr std::int64_t kLongestStoragePause = 10 * kSecond;  // between looks
-// After starts that looks did not foretell.
+// After starts that looks did not predict.
 constexpr std::int64_t kLongestFirstStoragePause = 300 * kSecond;
 constexpr std::int64_t kNews = 10 * kSecond;  // what is over sooner is no news
 
-/// Each job may have a program and a working folder of its own; all of a sweep write below one
+/// Each job may have its own program and working folder; all of a sweep write below one
 /// folder.
 bool is_of_step(const SpawnFailure& failure) {
   return failure.phase == "exec" || failure.phase == "chdir";
@@ -273,7 +273,7 @@ void StorageWaits::free_next(Outage& outage) {
     outage.freed = id;
     parts_.freed(id);
     if (parts_.is_ready(id)) break;
-    outage.freed = {};  // somebody holds it, or it waits for something else
+    outage.freed = {};  // a user holds it, or it waits for something else
     refusals_.erase(id);
   }
   if (!outage.is_wide && outage.freed) set_trial(outage, outage.freed);

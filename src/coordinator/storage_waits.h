@@ -35,7 +35,7 @@ namespace pergpu {
 class StorageWaits {
  public:
   struct Look {
-    int os_errno = 0;          // 0: it could be written to, or nobody knows
+    int os_errno = 0;          // 0: it could be written to, or not known
     std::uint64_t device = 0;  // on which it lies; 0: not known
   };
   using Found = std::function<void(Look)>;
@@ -43,7 +43,7 @@ class StorageWaits {
     const World* world = nullptr;
     os::Clock* clock = nullptr;
     Timers* timers = nullptr;
-    /// Tries whether a folder can be written to, on another thread: disks may hang.  Empty: nobody
+    /// Tries whether a folder can be written to, on another thread: disks may hang.  Empty: nothing
     /// looks, and after each pause a job is tried.
     std::function<void(std::string folder, Found found)> look = {};
     /// The same for a sweep whose output root is another folder than before (ESTALE).

@@ -24,7 +24,7 @@ constexpr std::size_t kFoldersAtOnce = 32;     // folders
 constexpr std::string_view kThen =
     "Nothing was submitted. Check that its file server responds (try `ls`), then submit again";
 
-/// What `clean` took out of this home's history and left in its place: that was somebody's word.
+/// What `clean` took out of this home's history and left in its place: a user asked for that.
 bool is_cleaned(const World& world, const std::string& home, const FoundResult& result) {
   return result.home == home && result.id.job < world.next_job_id() &&
          sweeps_of(world, home, {result}).empty();

@@ -1,4 +1,4 @@
-// When sweeps that Slurm has not taken are to be submitted again.  Each has pauses of its own: one
+// When sweeps that Slurm has not taken are to be submitted again.  Each has its own pauses: one
 // that is refused keeps no other from the cluster.  Pure.
 #pragma once
 
@@ -15,9 +15,9 @@ class SubmitPauses {
  public:
   /// An array of the sweep was surely not taken, in Slurm's words.  Its next pause is longer.
   void refused(SweepId sweep, std::string words, std::int64_t now_ns);
-  /// … because it was one too many of so many tasks: half as many may have a place yet.
+  /// … because it was one too many with `tasks` tasks: half as many may have a place yet.
   void had_too_many(SweepId sweep, int tasks);
-  /// Nobody has answered: no other sweep would be heard either.
+  /// Slurm has not answered: no other sweep would be heard either.
   void unheard(std::int64_t now_ns);
   /// One was taken; `longest`: how long the site lets them be.
   void taken(SweepId sweep, int longest);

@@ -87,7 +87,7 @@ void Coordinator::refuse_submit(Error why) {
   refused.done(std::move(why));
 }
 
-/// What no plan can mend: a step that this machine can never run.
+/// What no plan can fix: a step that this machine can never run.
 Result<void> Coordinator::check_fits(const SweepSpec& sweep, const SubmitContext& context) {
   if (context.engine == kSlurm) return check_for_cluster(sweep);
   Sweep probe;

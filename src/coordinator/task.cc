@@ -1,4 +1,4 @@
-// The rows of the handover become those of a small world of its own: the jobs of this task, under
+// The rows of the handover become those of its own small world: the jobs of this task, under
 // the numbers that they have, and of their sweep what they need.
 #include "coordinator/task.h"
 
@@ -30,7 +30,7 @@ constexpr std::size_t kLongestTaskFile = 512u << 20;
 constexpr std::int64_t kTaskPatience = 60 * kSecond;
 constexpr int kPauseMs = 500;
 constexpr std::int64_t kTaskPresentPause = 10 * kSecond;
-/// Between looks for requests: a task is signalled as a rule, a step never.
+/// Between looks for requests: a task is signaled as a rule, a step never.
 constexpr std::int64_t kTaskLookPause = 10 * kSecond;
 constexpr std::int64_t kStepLookPause = kSecond;
 
@@ -49,7 +49,7 @@ std::optional<bool> was_done(const store::HandedNeed& need) {
 }
 
 /// Whether all of them are done; waits for what is not told yet until `deadline_ns`.  nullopt:
-/// nobody `cares` any more.
+/// `cares` has become false.
 std::optional<bool> are_done(const std::vector<store::HandedNeed>& needs, std::int64_t deadline_ns,
                              const std::function<bool()>& cares) {
   for (const store::HandedNeed& need : needs) {
@@ -87,7 +87,7 @@ void end_asked(Coordinator& core, const std::vector<store::EndRequest>& requests
   }
 }
 
-/// It is not for somebody's other machine, and its lanes are those of this allocation.
+/// It is not for another machine, and its lanes are those of this allocation.
 row::Sweep sweep_here(row::Sweep sweep, SubmitRecord submit, std::int32_t lanes) {
   submit.context.engine = "local";
   submit.context.shell.reset();  // priorities, cores and hard limits are the cluster's
@@ -269,7 +269,7 @@ Result<void> Task::finish(RecordStore& store, const World& world) const {
   Result<void> told = store.finish(!ended_ && !goes_on);
   if (!told || !goes_on) return told;
   if (!slurm::Client().requeue(options_.id)) {
-    return store.finish(true);  // what is queued is handed over anew
+    return store.finish(true);  // what is queued is handed over again
   }
   // Slurm ends it now; a task that had ended by itself would not be put back.
   sigset_t term;

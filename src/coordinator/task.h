@@ -3,8 +3,8 @@
 // It begins with the handover and what earlier lives of the task have told, decides like any other
 // coordinator, tells of every event by files (store/record_store.h), and leaves when all of it has
 // ended.  What the cluster does to it reaches it by signals:
-//   SIGTERM   the cluster ends it (scancel, preemption, shutdown): everything is stopped, and what
-//             became of its jobs is for who asks the cluster to say
+//   SIGTERM   the cluster ends it (scancel, preemption, shutdown): everything is stopped, and the
+//             coordinator that asks the cluster decides what became of its jobs
 //   SIGUSR1   the other coordinator asks that some of its jobs end (store/end_request.h)
 //   SIGUSR2   its time is nearly up: what runs is ended by `timeout`
 // It looks for such requests itself, too: a signal may be here before the file can be seen, and a

@@ -15,11 +15,11 @@ constexpr std::int64_t kShortestSpan = 20 * kMillisecond;  // CPU time is counte
 constexpr std::size_t kMinutesARow = 10;
 constexpr std::int64_t kGpuReadingLasts = 30 * kSecond;
 constexpr std::int64_t kMemoryLookLasts = 5 * kSecond;  // there is one each second
-// A pause is so many times what a reading takes of a core (1/700: 0.14 %), at most ten times the
+// A pause is this many times what a reading takes of a core (1/700: 0.14 %), at most ten times the
 // usual one.
 constexpr double kCostPause = 700;
 constexpr std::int64_t kMostStretch = 10;
-/// So many attempts have rollups of full length; of more, all are shorter.
+/// This many attempts have rollups of full length; of more, all are shorter.
 constexpr std::size_t kFullRollups = 64;
 
 }  // namespace

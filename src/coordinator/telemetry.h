@@ -88,7 +88,7 @@ class Telemetry {
     float gpu_memory = 0;                   // of the GPU that it shares, in bytes; 0: not seen,
     std::int64_t gpu_memory_ns = 0;         // as of then
     std::optional<double> cores = {};       // of the reading that is being taken,
-    double span_s = 0;                      // over so many seconds
+    double span_s = 0;                      // over how many seconds
   };
   struct SeenGpu {
     GpuUsage usage = {};

@@ -87,7 +87,7 @@ Result<void> World::absorb_sweep(const row::Sweep& r) {
     by_name_[{r.name, r.root}] = r.id;
   }
 
-  // Slots are for ever: a step keeps its slot when the file's order changes or it disappears.
+  // Slots are forever: a step keeps its slot when the file's order changes or it disappears.
   for (Step& step : sweep.steps) step.listed = false;
   std::vector<int> slot_of_index;
   for (StepSpec& declared : spec->steps) {

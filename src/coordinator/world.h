@@ -133,7 +133,7 @@ class World {
   const std::map<std::string, std::int32_t>& limits() const { return limits_; }
   const std::map<std::string, std::string>& meta() const { return meta_; }
 
-  /// `clean` has taken the sweep out of the history: its rows stay, and nobody is told of it.
+  /// `clean` has taken the sweep out of the history: its rows stay, and it is not shown.
   bool is_forgotten(SweepId id) const { return forgotten_.contains(id); }
   /// Results of forgotten sweeps that were to be removed and may be there yet: their folders.
   const std::map<SweepId, std::string>& put_aside() const { return put_aside_; }
