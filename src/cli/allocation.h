@@ -16,13 +16,13 @@ struct Allocation {
   int nodes = 1;
 };
 
-/// nullopt: this process is in none.  A step and a batch script are told their GPUs by
+/// nullopt: this process is in none.  A step and a batch script get their GPUs by
 /// CUDA_VISIBLE_DEVICES; a shell of `salloc` is not, and Slurm is asked (twice, for a minute at
 /// most). Unavailable: Slurm does not answer.  Invalid: the allocation lies on another machine.
 Result<std::optional<Allocation>> allocation_here();
 
-/// How many nodes the allocation of this shell has, by its variables; 0: they do not tell, or it is
-/// a step, which has the node that it was given.
+/// How many nodes the allocation of this shell has, by its variables; 0: they do not show it, or it
+/// is a step, which has the node that it was given.
 int nodes_of_shell();
 
 /// Whether the home inside an allocation is the allocation's own: none was named.

@@ -15,8 +15,8 @@ namespace pergpu::cli {
 inline constexpr std::size_t kMostSeries = 500;
 inline constexpr std::size_t kMostBuckets = 200'000;
 
-/// Adds `series`, and `usage` where only the series tells it.  Returns of how many attempts that
-/// have one it did not ask for it.  Best effort: an attempt of which nothing is told has none.
+/// Adds `series`, and `usage` where only the series has it.  Returns of how many attempts that
+/// have one it did not ask for it.  Best effort: an attempt of which nothing is known has none.
 std::size_t read_series(Client& client, std::vector<view::JobHistory>& jobs, std::int64_t now_ns);
 
 /// Indices into the histories.
@@ -30,7 +30,7 @@ struct AttemptPlace {
 std::vector<AttemptPlace> with_series(const std::vector<view::JobHistory>& jobs,
                                       std::int64_t now_ns);
 
-/// Adds what a reply of op `usage` tells.
+/// Adds what a reply of op `usage` has.
 void add_series(const nlohmann::json& reply, view::AttemptFacts& attempt);
 
 }  // namespace pergpu::cli

@@ -47,7 +47,7 @@ std::optional<std::array<int, 3>> parse_version(const std::string& text) {
   return std::nullopt;
 }
 
-/// Older versions gave two homes one run folder, and do not tell which is theirs.
+/// Older versions gave two homes one run folder, and do not report which is theirs.
 bool is_of(const Place& place, const Peer& peer) {
   return peer.home.empty() || peer.home == place.home;
 }

@@ -1,5 +1,5 @@
 // Commands, options and choices are read off CLI11's own description of the command line, so that
-// there is no second list of them.  What the other values are is told by kValues.
+// there is no second list of them.  What the other values are is in kValues.
 #include "cli/complete.h"
 
 #include <fmt/format.h>

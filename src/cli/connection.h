@@ -21,7 +21,7 @@ inline constexpr int kProtocol = 1;
 struct Peer {
   std::string version = {};
   std::int64_t pid = 0;
-  std::string home = {};                          // "": an older version does not tell
+  std::string home = {};                          // "": an older version does not report it
   std::optional<os::Reach> reach = std::nullopt;  // what it can give to jobs; the same
   bool replaceable = false;
   bool clamps = false;  // jobs that have not ended get less than their shells had

@@ -186,7 +186,7 @@ std::optional<view::TopKey> CursesScreen::next_key() {
   for (;;) {
     const int code = ::wgetch(stdscr);
     if (code == ERR) return std::nullopt;
-    if (code == KEY_RESIZE) continue;  // resize() was told by a signal
+    if (code == KEY_RESIZE) continue;  // resize() was called after a signal
     if (code > 0xff) {
       bytes_.clear();
       return view::TopKey{.name = name_of(code)};

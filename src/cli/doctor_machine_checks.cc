@@ -314,7 +314,7 @@ std::array<int, 2> kernel_version(std::string_view text) {
 using KernelVersion = std::array<int, 2>;
 constexpr KernelVersion kOldestKernel = {4, 18};
 
-/// Another call stands in for each of them; where that is weaker it's told.
+/// Another call stands in for each of them; where that is weaker it's reported.
 Findings missing_calls(const DoctorFacts& facts, const KernelVersion& version) {
   Findings findings;
   std::string others;

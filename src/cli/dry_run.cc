@@ -140,7 +140,7 @@ Outlook outlook_of(SubmitPreview preview, const SweepSpec& sweep) {
     out.note +=
         fmt::format("{}{}", i == 0 ? "; as in the last submit: " : " ", reply.remembered[i]);
   }
-  // Of a coordinator of another version: it may not have told them.
+  // Of a coordinator of another version: it may not have sent them.
   for (std::size_t i = out.preview.runs.size(); i < sweep.runs.size(); ++i) {
     out.preview.runs.push_back(folder_of(sweep, i));
   }

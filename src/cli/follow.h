@@ -10,7 +10,7 @@
 namespace pergpu::cli {
 
 /// Until nothing of the sweep is queued or live.  What its jobs did since `since_ns` (wall clock)
-/// is told, so that none of those that ended before the first look is passed over.  Returns the
+/// is printed, so that none of those that ended before the first look is passed over.  Returns the
 /// exit code: 0 all done, 1 some not, 130 after Ctrl-C, 129 and 143 by signal, 0 when `q` detached.
 int follow_sweep(const Place& place, std::int64_t sweep_id, std::int64_t since_ns,
                  const Output& output);

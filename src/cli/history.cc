@@ -1,5 +1,5 @@
-// The coordinator knows the newest attempt of a job; of those before it the records beside its log
-// tell (attempt.1.json …).  Where a folder is gone they have a number and nothing else.
+// The coordinator knows the newest attempt of a job; those before it are in the records beside its
+// log (attempt.1.json …).  Where a folder is gone they have a number and nothing else.
 #include "cli/history.h"
 
 #include <algorithm>
@@ -52,7 +52,7 @@ void read_usage(const json& from, view::AttemptFacts& attempt) {
   if (starting != 0) attempt.starting_at = starting;
 }
 
-/// As op `show` tells it.
+/// As op `show` has it.
 view::AttemptUsage usage_of(const json& usage) {
   const json* mean = member(usage, "mean");
   const json* most = member(usage, "most");

@@ -1,4 +1,4 @@
-// What the coordinator, the records of attempts and the metrics files tell of jobs, in one place.
+// What the coordinator, the records of attempts and the metrics files have of jobs, in one place.
 #pragma once
 
 #include <cstddef>
@@ -17,8 +17,8 @@ namespace pergpu::cli {
 /// else is done.
 inline constexpr std::size_t kHistorySlice = 200;
 
-/// The request for jobs `begin` to `begin` + kHistorySlice of `jobs`; of each job in its reply's
-/// "jobs" history_of() tells.
+/// The request for jobs `begin` to `begin` + kHistorySlice of `jobs`; history_of() reads each job
+/// in its reply's "jobs".
 nlohmann::json history_request(const std::vector<std::int64_t>& jobs, std::size_t begin);
 view::JobHistory history_of(const nlohmann::json& whole);
 

@@ -81,7 +81,7 @@ int main(int argc, char** argv) {
   reserve_standard_streams();
   ::signal(SIGCHLD, SIG_DFL);
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGXFSZ, SIG_IGN);  // a write that the limit forbids fails, and is told
+  ::signal(SIGXFSZ, SIG_IGN);  // a write that the limit forbids fails, and is reported
   int code = kSomeFailed;
   try {
     code = run_program(std::vector<std::string>(argv + 1, argv + argc));

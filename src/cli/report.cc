@@ -1,5 +1,5 @@
-// `pergpu report`: a sweep as one HTML page.  What the page says, the coordinator and the files in
-// the jobs' folders tell; the page itself is view/report.h.
+// `pergpu report`: a sweep as one HTML page.  The facts come from the coordinator and from the
+// files in the jobs' folders; the page itself is view/report.h.
 #include "view/report.h"
 
 #include <fmt/format.h>

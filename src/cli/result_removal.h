@@ -53,7 +53,7 @@ class OtherFolders {
   Result<void> all_seen_ = {};
 };
 
-/// Invalid: what lies there is not to be removed.  Io: that cannot be told.
+/// Invalid: what lies there is not to be removed.  Io: that can't be determined.
 Result<void> check_folder(const SweepResults& results, const OtherFolders& others);
 /// The same of the attempts whose records lie there.  `is_over`: whether an attempt that is
 /// "running" by its record is one of this sweep all the same, whose end was not written there.

@@ -48,7 +48,7 @@ bool is_interpreter(const std::string& program) {
          std::find(kKnown.begin(), kKnown.end(), name) != kKnown.end();
 }
 
-/// The script that an interpreter is to read; nullopt: it reads none, or that can't be told.
+/// The script that an interpreter is to read; nullopt: it reads none, or that can't be determined.
 std::optional<std::string> script_of(const std::vector<std::string>& command) {
   constexpr std::string_view kWithoutValue = "uOBsSEIqvxe";  // `python -u`, `bash -e`
   for (std::size_t i = 1; i < command.size(); ++i) {

@@ -1,5 +1,5 @@
 // Where no status view is drawn: why nothing of a followed sweep starts.  The coordinator is asked,
-// because what was told of a queued job is as old as its last change of state.
+// because what is known of a queued job is as old as its last change of state.
 #pragma once
 
 #include <cstdint>

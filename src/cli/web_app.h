@@ -32,7 +32,7 @@ class WebApp {
   /// The loop outlives it.  `rules.hosts` begins with the one that links name.
   WebApp(os::Loop& loop, const Place& place, serve::GuardRules rules, Hooks hooks);
 
-  /// Begins to watch; tells the first link.
+  /// Begins to watch; passes on the first link.
   void start();
   void answer(const std::shared_ptr<serve::Exchange>& exchange);
 

@@ -1,4 +1,4 @@
-// That a coordinator is gone is told as a gap; the watch starts another one and asks again.
+// That a coordinator is gone is sent as a gap; the watch starts another one and asks again.
 //
 // Numbers of events begin with the microseconds since boot: a stream has fewer events than its time
 // has microseconds, so that a new feed begins behind the one before.

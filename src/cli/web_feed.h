@@ -15,7 +15,7 @@ namespace pergpu::cli {
 
 class WebFeed {
  public:
-  /// Loop and client outlive it.  `on_change`: from the loop, when there is something to tell.
+  /// Loop and client outlive it.  `on_change`: from the loop, when there is something to send.
   WebFeed(os::Loop& loop, Client& client, std::string name, const nlohmann::json& request,
           std::function<void()> on_change);
 

@@ -105,7 +105,7 @@ void WebTab::tell(const WebFeed& feed, std::uint64_t& told, bool& begun) {
 }
 
 /// A retry's log is another file of the same name: it is there when the attempt has started.  Until
-/// something of it is told, the browser's copy is that of the attempt before.
+/// something of it is sent, the browser's copy is that of the attempt before.
 void WebTab::follow_log() {
   const json* known = sources_.job->topic().job(sources_.job_id);
   if (known == nullptr) return;

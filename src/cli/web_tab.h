@@ -1,7 +1,7 @@
-// What one tab of a browser is told, as server-sent events: everything, and where it asks for them
+// What one tab of a browser gets, as server-sent events: everything, and where it asks for them
 // one sweep whole and one job's log.
 //
-// Nothing is queued for a tab that reads slowly: it is told what came meanwhile when it has read
+// Nothing is queued for a tab that reads slowly: it gets what came meanwhile when it has read
 // what it has, or the state as it is then.
 #pragma once
 
@@ -29,7 +29,7 @@ class WebTab {
     std::int64_t job_id = 0;
   };
 
-  /// `server`: names this server's numbers.  `last_id`: what the browser was told before; "": this
+  /// `server`: names this server's numbers.  `last_id`: what the browser got before; "": this
   /// is its first connection.
   WebTab(os::Loop& loop, std::shared_ptr<serve::Exchange> exchange, Sources sources,
          std::string server, std::string_view last_id);
@@ -37,7 +37,7 @@ class WebTab {
   WebTab(const WebTab&) = delete;
   WebTab& operator=(const WebTab&) = delete;
 
-  /// Tells what is new; to be called when a source has changed.
+  /// Sends what is new; to be called when a source has changed.
   void pump();
   /// Shows that the connection lives.
   void ping();
@@ -60,9 +60,9 @@ class WebTab {
   std::optional<std::int64_t> resume_at_ = std::nullopt;  // where the browser's copy ends
   std::int64_t log_start_ = -1;   // start of the attempt that is followed; -1: none yet
   std::int64_t log_attempt_ = 0;  // its number
-  std::string log_;               // read and not yet told
+  std::string log_;               // read and not yet sent
   std::int64_t log_at_ = 0;       // offset of its begin
-  bool log_reset_ = false;        // it replaces what was told
+  bool log_reset_ = false;        // it replaces what was sent
   bool is_replaced_ = false;      // another file took the log's name; whose it is isn't known yet
   std::unique_ptr<LogReader> reader_;
 };

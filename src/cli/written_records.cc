@@ -20,7 +20,7 @@ using nlohmann::json;
 constexpr std::int64_t kRecordsPatience = 2'000'000'000;
 constexpr std::int64_t kFresh = 10'000'000'000;  // what ended earlier is written, or never will be
 constexpr std::chrono::milliseconds kPause{2};
-/// Of the jobs that ended last: keepers write in the order in which they are told to.
+/// Of the jobs that ended last: keepers write in the order of their requests.
 constexpr std::size_t kMost = 64;
 constexpr std::size_t kMostBytes = 4u << 20;
 

@@ -7,7 +7,7 @@
 
 namespace pergpu::cli {
 
-/// Keepers write an attempt's end into its attempt.json a moment after the coordinator has told of
+/// Keepers write an attempt's end into its attempt.json a moment after the coordinator has reported
 /// it. Returns when those of the jobs that ended last are written, so that what reads or copies
 /// results next finds them whole; after 2 s at the latest, for a full disk.
 void await_records(std::vector<JobSnapshot> jobs);

@@ -73,7 +73,7 @@ std::string address_of(const std::string& link) {
   return is_pci_address(name) ? std::string(name) : std::string();
 }
 
-/// Only some cards for servers tell what they are called.
+/// Only some cards for servers report their names.
 std::string name_of(const std::string& folder) {
   std::string name = line_of(folder + "/product_name").substr(0, kMaxName);
   // It is shown to people.

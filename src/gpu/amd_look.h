@@ -1,4 +1,4 @@
-// AMD GPUs, as the kernel's driver (amdgpu) tells of them in sysfs and /proc: no library is needed.
+// AMD GPUs, as the kernel's driver (amdgpu) shows them in sysfs and /proc: no library is needed.
 // Runs in the probe.
 #pragma once
 

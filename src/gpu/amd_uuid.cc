@@ -1,4 +1,4 @@
-// ROCm's runtime writes the id with leading zeros, and does not tell 0 from "none".
+// ROCm's runtime writes the id with leading zeros, and does not distinguish 0 from "none".
 #include "gpu/amd_uuid.h"
 
 #include <algorithm>

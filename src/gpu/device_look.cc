@@ -37,7 +37,7 @@ void add_processes(const std::vector<NvmlProcess>& found, bool compute, bool in_
   }
 }
 
-/// 0: not told.
+/// 0: not reported.
 int distance_of(Nvml& nvml, NvmlDevice a, NvmlDevice b) {
   const NvmlAnswer<bool> linked = nvml.has_nvlink(a, b);
   if (linked.ok() && linked.value) return kByNvLink;

@@ -1,5 +1,5 @@
-// What the kernel tells of NVIDIA's GPUs and driver without NVML: by files, which answer also where
-// the library is missing, of another version, or hangs.
+// What the kernel reports of NVIDIA's GPUs and driver without NVML: by files, which answer also
+// where the library is missing, of another version, or hangs.
 #pragma once
 
 #include <cstdint>

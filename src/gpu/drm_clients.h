@@ -1,5 +1,5 @@
 // Who has a GPU's device file open, and how much of its memory is theirs: from /proc/<pid>/fdinfo,
-// where the kernel's drivers tell it (drm-usage-stats of the kernel's documentation).
+// where the kernel's drivers report it (drm-usage-stats of the kernel's documentation).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// A compute process decides before memory does: memory alone cannot tell who, and it lags behind.
+// A compute process decides before memory does: memory alone does not show who uses it, and it lags
+// behind.
 #include "gpu/foreign.h"
 
 #include <fmt/format.h>
@@ -107,7 +108,7 @@ UseVerdict judge(const GpuReading& reading, const UseQuestion& question) {
     if (is_ours(process)) {
       ours.push_back(process);
     } else if (question.in_container || !process.matched) {
-      // On a lane where ours runs, it is ours as far as anybody can tell.
+      // On a lane where ours runs, it is ours as far as can be determined.
       (question.running_ours ? ours : unmatched).push_back(process);
     } else {
       foreign.push_back(process);
@@ -142,7 +143,7 @@ UseVerdict judge(const GpuReading& reading, const UseQuestion& question) {
     return {GpuUse::Ours, "used by a job on another lane: " + left_words(left), left};
   }
 
-  // Others are told to be ignored and are there: memory says nothing about us.
+  // Others are to be ignored and are there: memory says nothing about us.
   if (ignore) return {};
   const std::uint64_t idle = question.idle_bytes.value_or(kMaxIdleBytes);
   const std::uint64_t in_use = settled_bytes(reading);

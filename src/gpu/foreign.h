@@ -73,7 +73,7 @@ UseVerdict judge(const GpuReading& reading, const UseQuestion& question);
 /// a keeper is the sub-reaper of its tree, so an orphan still descends from it).
 bool descends_from(const GpuProcess& process, const std::vector<std::int32_t>& roots);
 
-/// Bytes in use that no listed process explains, above those of the idle GPU; 0: not told.
+/// Bytes in use that no listed process explains, above those of the idle GPU; 0: not known.
 std::uint64_t unexplained_bytes(const GpuReading& reading, std::uint64_t idle_bytes);
 
 /// Bytes in use that graphics-only processes do not explain.

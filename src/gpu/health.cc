@@ -1,7 +1,7 @@
 // The kinds follow NVIDIA's catalog of Xids; where its Kubernetes device plugin takes a number for
 // a fault of the program (13, 31, 43, 45, 68, 109), so does this table.  45 and 109 may come from
 // the hardware, too: then the driver advises a recovery, and that counts.  63 says that a repair
-// was noted: whether the GPU needs a reset for it the reading tells.
+// was noted: whether the GPU needs a reset for it is in the reading.
 #include "gpu/health.h"
 
 #include <fmt/format.h>

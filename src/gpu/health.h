@@ -45,7 +45,7 @@ constexpr unsigned kRepairFailed = 4;
 constexpr unsigned kRecoveryAdvised = 8;
 constexpr unsigned kAllConditions = 15;
 unsigned conditions_of(const GpuReading& reading);
-/// The conditions of which it tells whether the GPU has them.
+/// The conditions of which it shows whether the GPU has them.
 unsigned told_by(const GpuReading& reading);
 
 /// A reason to start nothing on a GPU any more.

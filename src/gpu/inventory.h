@@ -58,17 +58,17 @@ struct GpuReading {
   int minor = -1;        // /dev/nvidia<minor>
   int numa_node = -1;
   std::vector<int> near_cpus = {};  // cores of its NUMA node; empty: unknown
-  std::vector<int> distances = {};  // to the GPU of each index; empty: not told
+  std::vector<int> distances = {};  // to the GPU of each index; empty: not known
   std::uint64_t total_bytes = 0;
   std::uint64_t used_bytes = 0;
-  std::optional<int> utilization = std::nullopt;  // percent of the last moments; nullopt: not told
+  std::optional<int> utilization = std::nullopt;  // percent of the last moments; nullopt: not known
   GpuHealth health = GpuHealth::Ok;
   std::string note = {};  // health as text
-  // nullopt: not told this time.  What a GPU does not have at all is told as "no".
+  // nullopt: not reported this time.  What a GPU does not have at all is reported as "no".
   std::optional<bool> repair_pending = std::nullopt;  // at the next reset: rows to remap, pages
   std::optional<bool> repair_failed = std::nullopt;   // it had no spare rows left
   std::optional<int> recovery_action = std::nullopt;  // the driver's advice (gpu/health.h); 0: none
-  // How it was set up when the driver was first asked; nullopt: not told.
+  // How it was set up when the driver was first asked; nullopt: not reported.
   std::optional<bool> persistent = std::nullopt;   // the driver stays awake without programs
   std::optional<bool> mig = std::nullopt;          // cut into instances
   std::optional<bool> mig_pending = std::nullopt;  // what `mig` is after the next reset
@@ -95,7 +95,7 @@ struct GpuLook {
   bool no_driver = false;        // neither NVIDIA's driver nor a GPU of AMD: a machine without GPUs
   bool driver_mismatch = false;  // NVML 18: hold the queue, keep jobs
   bool in_container = false;     // pids cannot be matched
-  // Versions; "" when not told.
+  // Versions; "" when not reported.
   std::string driver = {};
   std::string library = {};  // the driver that the library belongs to
   std::string cuda = {};     // the newest that the driver serves
@@ -112,7 +112,7 @@ struct UsageQuestion {
   bool operator==(const UsageQuestion&) const = default;
 };
 
-/// What a GPU is doing; nullopt: not told.
+/// What a GPU is doing; nullopt: not reported.
 struct GpuUsage {
   std::string uuid = {};
   std::optional<int> busy_percent = std::nullopt;  // of the last moments
@@ -129,7 +129,7 @@ struct UsageAnswer {
   std::int64_t boot_ns = 0;                              // when it was made; 0: it was not
   std::int64_t cost_ns = 0;                              // of CPU time
   std::vector<std::optional<os::TreeUsage>> trees = {};  // as asked; nullopt: gone
-  std::vector<GpuUsage> gpus = {};                       // those that can be told of
+  std::vector<GpuUsage> gpus = {};                       // those that are known
   bool operator==(const UsageAnswer&) const = default;
 };
 

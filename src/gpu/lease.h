@@ -85,7 +85,7 @@ class LeaseFolder {
   /// words, not for decisions.
   LeaseHolder holder(const std::string& uuid) const;
 
-  /// What is not in order about the files of a GPU, as far as names tell; "": nothing.
+  /// What is not in order about the files of a GPU, as far as names show it; "": nothing.
   std::string fault(const std::string& uuid) const;
 
   /// The two files of a GPU, made when missing, opened read-only and checked (regular, one link,

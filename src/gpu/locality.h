@@ -9,7 +9,7 @@
 namespace pergpu::gpu {
 
 struct Locality {
-  int numa_node = -1;  // -1: the machine does not tell (one node, or a virtual machine)
+  int numa_node = -1;  // -1: the machine does not report it (one node, or a virtual machine)
   std::vector<int> near_cpus = {};  // cores of that node; empty: unknown
 };
 

@@ -22,7 +22,7 @@ struct MemoryQuestion {
 
 /// Bytes on that GPU.  Where the driver does not say whose they are (in a container
 /// its pids are the host's), everything above idle counts, unless others may use the GPU.  nullopt:
-/// it cannot be told from this look.
+/// this look does not show it.
 std::optional<std::uint64_t> memory_in_use(const GpuLook& look, const MemoryQuestion& question);
 
 }  // namespace pergpu::gpu

@@ -70,7 +70,7 @@ struct NvmlHealth {
   std::optional<int> recovery_action = std::nullopt;  // the driver's own advice
 };
 
-/// How a GPU was set up; nullopt: not told, or it has no such setting.
+/// How a GPU was set up; nullopt: not reported, or it has no such setting.
 struct NvmlSettings {
   std::optional<bool> persistent = std::nullopt;   // the driver stays awake without programs
   std::optional<bool> mig = std::nullopt;          // cut into instances
@@ -81,7 +81,7 @@ struct NvmlSettings {
 /// A critical error.
 struct NvmlXid {
   std::uint64_t number = 0;
-  std::optional<unsigned> gpu_instance = std::nullopt;  // nullopt: of the whole GPU, or not told
+  std::optional<unsigned> gpu_instance = std::nullopt;  // nullopt: whole GPU, or not reported
   bool operator==(const NvmlXid&) const = default;
 };
 
@@ -114,8 +114,8 @@ class Nvml {
 
   int init();
   void shutdown();
-  std::string driver_version();  // "" when not told
-  // Defined in nvml_settings.cc; "" when not told.
+  std::string driver_version();  // "" when not reported
+  // Defined in nvml_settings.cc; "" when not reported.
   std::string library_version();  // the driver it is part of; also before init()
   std::string cuda_version();     // "12.4": the newest that the driver serves
 
@@ -218,7 +218,7 @@ class Nvml {
 /// Of one GPU and one look: a driver that reports without an end must not hold the probe up.
 constexpr std::size_t kMostXids = 64;
 
-/// The `used_bytes` of a list entry when the driver does not tell.
+/// The `used_bytes` of a list entry when the driver does not report it.
 constexpr std::uint64_t kNvmlNotAvailable = ~std::uint64_t{0};
 
 /// "12.550.54.15" -> "550.54.15": what an NVML library says of itself, without the CUDA version.

@@ -1,5 +1,5 @@
-// What NVML tells of the instances that a GPU is cut into (MIG).  A handle of one serves most calls
-// that a GPU's does.
+// What NVML reports of the instances that a GPU is cut into (MIG).  A handle of one serves most
+// calls that a GPU's does.
 #include "gpu/nvml.h"
 
 namespace pergpu::gpu {

@@ -1,4 +1,4 @@
-// What NVML tells of versions and of how a GPU was set up: what an administrator chose and a job
+// What NVML reports of versions and of how a GPU was set up: what an administrator chose and a job
 // has to live with.
 #include <fmt/format.h>
 

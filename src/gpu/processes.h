@@ -1,4 +1,4 @@
-// What /proc tells about a process on a GPU.  Used by the probe only: on a busy machine a walk over
+// What /proc shows of a process on a GPU.  Used by the probe only: on a busy machine a walk over
 // all descriptors takes milliseconds.
 #pragma once
 

@@ -120,8 +120,8 @@ bool Quarantines::take_reading(const GpuReading& reading, std::int64_t wall_ns) 
   return true;
 }
 
-/// A waiver is for what the GPU has: what it is told not to have any more is new when it comes
-/// back. What is not told stays as it was.  True: less is waived than before.
+/// A waiver is for what the GPU has: what it is reported not to have any more is new when it comes
+/// back. What is not reported stays as it was.  True: less is waived than before.
 bool Quarantines::learn(Entry& entry, const GpuReading& reading) {
   const unsigned shown = conditions_of(reading);
   const unsigned gone = told_by(reading) & ~shown;

@@ -7,7 +7,7 @@
 //   with a reset, where that is enough: a condition that looks have shown is gone,
 //   or by a person, release(): conditions that the GPU still has then do not count as long as it
 //   has them, until another boot (a user who cannot reset it may want to use it on), new ones do.
-// What a look does not tell neither begins nor ends anything.
+// What a look does not show neither begins nor ends anything.
 #pragma once
 
 #include <cstdint>
@@ -26,7 +26,7 @@ struct Quarantine {
   Lift lift = Lift::Reset;
   std::string boot_id = {};  // in which the fault was seen last
   std::int64_t since_wall_ns = 0;
-  bool shown = false;  // by a reading, which will tell when it is over
+  bool shown = false;  // by a reading, which will show when it is over
   bool operator==(const Quarantine&) const = default;
 };
 
@@ -62,7 +62,7 @@ class Quarantines {
     unsigned waived = 0;
     int waived_action = 0;  // the advice that was, where that is waived
     std::string waived_boot_id = {};
-    unsigned conditions = 0;  // as far as they were told
+    unsigned conditions = 0;  // as far as they were reported
     int action = 0;
   };
   static bool learn(Entry& entry, const GpuReading& reading);

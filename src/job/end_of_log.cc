@@ -241,7 +241,7 @@ class EndOfLog {
     return error.line.size() <= error.name.size() + 2;
   }
 
-  /// The exception by which it ended, as far as Python tells.
+  /// The exception by which it ended, as far as Python prints it.
   const PythonError* last_error() const {
     for (auto error = errors_.rbegin(); error != errors_.rend(); ++error) {
       if (error->is_aside) continue;

@@ -1,4 +1,4 @@
-// Kept in memory only: after a restart a few more programs have to fail, which is soon told.
+// Kept in memory only: after a restart a few more programs have to fail, which is soon the case.
 #include "job/gpu_record.h"
 
 #include <algorithm>

@@ -9,7 +9,7 @@
 namespace pergpu {
 namespace {
 
-constexpr double kMatters = 0.5;  // so much of the memory's variance its values tell
+constexpr double kMatters = 0.5;  // this part of the memory's variance its values explain
 constexpr double kWorthIt = 1.1;  // the most, by the least: closer ones are one shape
 
 bool needs_less(const GpuShapes::Seen& a, const GpuShapes::Seen& b) {

@@ -8,10 +8,10 @@
 // Without a parameter that matters all are of shape 0; so they are where shapes need nearly the
 // same, for then to know them is worth nothing.
 //
-// A bounded number of sets of parameters is remembered.  What is forgotten first tells least: of a
-// shape that was seen often the job that needed least, so that the shape's need stays; where every
-// shape was seen once or twice the one that was seen first, of those that were seen once while they
-// are half of all: pairs are what tells a parameter that matters from chance.
+// A bounded number of sets of parameters is remembered.  What is forgotten first matters least: of
+// a shape that was seen often the job that needed least, so that the shape's need stays; where
+// every shape was seen once or twice the one that was seen first, of those that were seen once
+// while they are half of all: pairs are what distinguishes a parameter that matters from chance.
 #pragma once
 
 #include <cstddef>

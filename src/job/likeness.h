@@ -1,7 +1,7 @@
 // What jobs like a new one took.  Pure.
 //
 // A job is described by its parameters; which of them matter is learned from the records: those
-// whose values tell the duration better than chance would (the part of its variance that they
+// whose values explain the duration better than chance would (the part of its variance that they
 // explain, corrected for the number of values).  Like the new job are the records that agree with
 // it in most of what matters.  A seed, whose every value is seen once, explains nothing.
 #pragma once

@@ -45,7 +45,7 @@ class Rollup {
     std::vector<UsageBucket> buckets = {};
   };
   /// What ends after `from_ns`, in the widest buckets that are at most `step_ns` wide, or narrower
-  /// ones where the whole attempt is told only in wider ones.  `step_ns` 0: the narrowest that
+  /// ones where the whole attempt is kept only in wider ones.  `step_ns` 0: the narrowest that
   /// reach back to `from_ns`.
   Series series(std::int64_t from_ns, std::int64_t step_ns) const;
 

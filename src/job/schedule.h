@@ -129,7 +129,7 @@ std::uint64_t promised_to(const Demand& demand, std::uint64_t gpu_bytes);
 bool is_kept_off(const Demand& demand, const GpuLane& gpu);
 
 /// The first job in the order that fits; nullopt when none does.  A GPU that it avoids is taken
-/// only when no other would do.  Of the capacity `shares` is told who waits.
+/// only when no other would do.  Records in `capacity.shares` what waits.
 std::optional<Choice> choose(const ReadyQueue& queue, Capacity& capacity,
                              const Avoided& avoided = {});
 

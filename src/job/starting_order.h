@@ -31,7 +31,7 @@ namespace pergpu {
 /// One walk.  Queue and capacity must not change meanwhile.
 class StartingOrder {
  public:
-  /// Tells `shares`, those of the capacity or a copy, who waits.
+  /// Records in `shares`, those of the capacity or a copy, what waits.
   StartingOrder(const ReadyQueue& queue, const Capacity& capacity, FairShare& shares);
   /// Null: that was the last one.
   const ReadyQueue::Head* next();

@@ -1,6 +1,6 @@
 // What an attempt uses of the machine: readings, and what readings of a stretch of time add up to.
 //
-// Unknown is not zero: a value that was not told is nullopt in a reading and adds nothing to a
+// Unknown is not zero: a value that was not reported is nullopt in a reading and adds nothing to a
 // Stat, which then says so by its count.
 #pragma once
 
@@ -16,7 +16,7 @@ namespace pergpu {
 enum class Measure : std::uint8_t {
   Cores,         // CPU time of its processes per time
   Resident,      // bytes in memory, process by process: what they share counts more than once
-  Proportional,  // bytes in memory, what is shared counted in part; told by few readings
+  Proportional,  // bytes in memory, what is shared counted in part; in few readings only
   Read,          // bytes a second from the disk
   Written,       // bytes a second to the disk
   Processes,
@@ -50,7 +50,7 @@ struct UsageReading {
 
 /// Of one measure over some readings.
 struct Stat {
-  std::uint32_t count = 0;  // how many told it; 0: unknown, and the rest means nothing
+  std::uint32_t count = 0;  // how many have it; 0: unknown, and the rest means nothing
   float least = 0;
   float most = 0;
   double sum = 0;

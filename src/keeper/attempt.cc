@@ -383,7 +383,8 @@ std::vector<Quiet> Attempt::look_for_quiet() {
   return out;
 }
 
-/// By the group where the kernel counts there; else what lives tells, and what was reaped has told.
+/// By the group where the kernel counts there; else by the processes that live and those that were
+/// reaped.
 std::int64_t Attempt::tree_cpu_ns() const {
   if (group_ != nullptr) {
     if (const std::optional<std::int64_t> counted = group_->cpu_ns()) return *counted;

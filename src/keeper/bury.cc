@@ -1,5 +1,5 @@
-// Looks again after a pause that grows: the killed are not this program's children, so nothing
-// tells it of their end.
+// Looks again after a pause that grows: the killed are not this program's children, so it gets no
+// notice of their end.
 #include "keeper/bury.h"
 
 #include <time.h>

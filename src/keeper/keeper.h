@@ -1,6 +1,6 @@
 // The keeper: parent of at most one live attempt at a time, reused from job to job.  It outlives
-// the coordinator, remembers how attempts ended until it is told that this is durable, and starts a
-// new coordinator when its own is gone.
+// the coordinator, remembers how attempts ended until the coordinator reports this as durable, and
+// starts a new coordinator when its own is gone.
 //
 // It is the sub-reaper of everything it starts, so the tree of its attempt is exactly what is below
 // it, and "wait says that there is no child" means "all of it is gone".
@@ -105,7 +105,7 @@ class Keeper {
   bool more_children_ = false;  // have ended than were reaped in the last turn
   ReviveSchedule revive_;
   std::optional<std::int64_t> exit_at_ns_;
-  std::int64_t look_at_files_ns_ = 0;  // while no coordinator is connected, which would tell
+  std::int64_t look_at_files_ns_ = 0;  // while no coordinator is connected, which would say so
   bool done_ = false;
 };
 

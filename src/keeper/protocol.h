@@ -275,7 +275,7 @@ struct State {
   std::uint64_t start_ticks = 0;
   std::vector<Held> held = {};
   std::uint32_t lease_count = 0;
-  std::string home = {};  // whose attempts it keeps; not told by the first release
+  std::string home = {};  // whose attempts it keeps; not sent by the first release
 };
 
 // ---- files of a keeper in the run folder ----

@@ -65,7 +65,7 @@ void ReadyWatch::watch_file() {
 bool ReadyWatch::is_ready() {
   alignas(inotify_event) char buffer[4096];
   bool appeared = false;
-  for (int reads = 0; reads < kMostEventReads; ++reads) {  // what is left is told again
+  for (int reads = 0; reads < kMostEventReads; ++reads) {  // what is left is reported again
     const ssize_t n = ::read(fd_.get(), buffer, sizeof buffer);
     if (n <= 0) break;
     const std::string_view name = std::string_view(path_).substr(path_.rfind('/') + 1);

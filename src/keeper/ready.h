@@ -1,4 +1,4 @@
-// Tells when a job has written the first whole line of its metrics file: its start-up is over.
+// Reports when a job has written the first whole line of its metrics file: its start-up is over.
 // inotify, so a silent job costs nothing.  Only a regular file is read, a bounded part of it at a
 // time: the job, or a user who may write to its folder, can put anything in its place.
 #pragma once

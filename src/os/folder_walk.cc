@@ -76,7 +76,7 @@ constexpr mode_t kDraft = S_ISVTX;
 struct MadeFolder {
   bool is_there = false;  // false: errno; EEXIST or a swapped name (ENOENT, ENOTDIR, ELOOP) is to
                           // be looked at again
-  UniqueFd fd = {};       // the folder that was made; none: it can't be told which one that is
+  UniqueFd fd = {};       // the folder that was made; none: not known which one that is
 };
 
 /// Takes the draft's bit from an empty folder and gives it its mode.
@@ -142,7 +142,7 @@ Error shared_link(const std::string& link) {
               "go-w)"};
 }
 
-/// True also if that can't be told.
+/// True also if that can't be determined.
 bool is_shared(int folder) {
   struct stat st = {};
   if (::fstat(folder, &st) < 0) return true;

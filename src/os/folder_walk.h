@@ -44,7 +44,7 @@ class HeldFolder {
   /// Makes what is missing of the path; new folders get `mode` (set-group-id is inherited).
   static Result<HeldFolder> make(const std::string& path, mode_t mode,
                                  Links links = Links::OursOnly);
-  /// As make(), and tells whether the last folder of the path was there.
+  /// As make(), and returns whether the last folder of the path was there.
   static Result<FoundFolder> find_or_make(const std::string& path, mode_t mode);
 
   /// For the …at() calls only (O_PATH).

@@ -13,7 +13,7 @@ struct KeeperWords {
   std::int64_t number = 0;
   std::string run_folder = {};  // where its sockets were at its start; they may have moved since
   std::string home = {};
-  std::string home_id = {};  // tells the home from a later one of its path; "": it isn't told
+  std::string home_id = {};  // distinguishes the home from a later one of its path; "": not known
 
   /// Its home has, or leads to, this path.
   bool has_home(const std::string& path) const;

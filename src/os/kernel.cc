@@ -1,5 +1,5 @@
 // A call is tried with arguments that it has to refuse, or with which it does nothing: which error
-// comes back tells whether it is there.
+// comes back shows whether it is there.
 #include "os/kernel.h"
 
 #include <fcntl.h>

@@ -18,7 +18,7 @@ class FileLock {
  public:
   FileLock() = default;
   /// Creates `path` (0600) if need be.  ErrorKind::Busy when another process or object holds it.
-  /// `note` says who we are; who is refused is told it.  Empty: the file's content stays.
+  /// `note` says who we are, for those that are refused.  Empty: the file's content stays.
   static Result<FileLock> try_lock(const std::string& path, std::string_view note = {});
 
   explicit operator bool() const { return static_cast<bool>(fd_); }

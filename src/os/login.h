@@ -13,7 +13,7 @@ namespace pergpu::os {
 
 /// Of logind.conf(5).
 struct LogoutRules {
-  std::optional<bool> kills = std::nullopt;  // KillUserProcesses; nullopt: no file tells
+  std::optional<bool> kills = std::nullopt;  // KillUserProcesses; nullopt: no file says it
   std::vector<std::string> only = {};        // KillOnlyUsers
   /// KillExcludeUsers; nullopt: not set, which spares root.
   std::optional<std::vector<std::string>> spared = std::nullopt;
@@ -24,7 +24,7 @@ LogoutRules logout_rules_in(std::string_view main, const std::vector<std::string
 /// Of the machine whose files lie below `root` ("" for this one).
 LogoutRules read_logout_rules(const std::string& root);
 
-/// Whether a logout ends what `user` left in the session; nullopt: cannot be told.
+/// Whether a logout ends what `user` left in the session; nullopt: can't be determined.
 std::optional<bool> logout_ends_processes(const LogoutRules& rules, std::string_view user);
 
 /// `user`'s manager starts at boot and stays without a session.

@@ -39,7 +39,7 @@ class Loop {
   /// Called after each batch of callbacks, before sleeping: flush what the batch decided.
   void on_turn(std::function<void()> callback);
 
-  /// Measures every turn, from the first callback to the next sleep; tells of each that took longer
+  /// Measures every turn, from the first callback to the next sleep; reports each that took longer
   /// than `limit_ns`.  The time that the thread was ready and had no core does not count.
   Result<void> watch_turns(std::int64_t limit_ns, std::function<void(std::int64_t ns)> too_long);
 

@@ -12,7 +12,7 @@
 
 namespace pergpu::os {
 
-/// /etc/machine-id, else the host's name: tells machines apart that share one home folder.
+/// /etc/machine-id, else the host's name: distinguishes machines that share one home folder.
 std::string machine_id();
 
 /// "": it isn't set.
@@ -71,7 +71,7 @@ Result<void> private_folder(const std::string& path, uid_t uid);
 /// is left out: a process with that mark would be taken for a part of the attempt.
 std::vector<std::string> environment_for_home(const std::string& home);
 
-/// Sixteen hexadecimal digits that tell one home from another in the names of files.
+/// Sixteen hexadecimal digits that distinguish one home from another in the names of files.
 std::string name_hash(std::string_view text);
 
 /// This program's file.

@@ -66,7 +66,7 @@ std::uint64_t resident_bytes(pid_t pid);
 /// Proportional share of the memory (shared pages count in part).  Expensive for large processes:
 /// the kernel walks the page tables.  Falls back to resident_bytes().
 std::uint64_t proportional_bytes(pid_t pid);
-/// The same; nullopt where it is not told: gone, or not ours to read.
+/// The same; nullopt where it is not known: gone, or not ours to read.
 std::optional<std::uint64_t> told_proportional_bytes(pid_t pid);
 
 /// What it has read from and written to disks, with its children that it has waited for.
@@ -77,11 +77,11 @@ struct DiskBytes {
 /// nullopt: gone, not ours to read, or a kernel that does not count.
 std::optional<DiskBytes> disk_bytes(pid_t pid);
 
-/// Changes whenever a process or thread was started anywhere on the machine; 0: not told.
+/// Changes whenever a process or thread was started anywhere on the machine; 0: not known.
 std::uint64_t newest_pid();
 
 /// How many processes of the whole machine the kernel has killed for want of memory since it was
-/// started; nullopt: it does not tell.
+/// started; nullopt: it does not report that.
 std::optional<std::int64_t> machine_oom_kills();
 
 /// Children of all threads of `pid`.  Complete for processes that are stopped or are the caller.
@@ -94,7 +94,7 @@ std::vector<pid_t> all_processes();
 
 /// /proc/<pid>/stat; nullopt: it is none.
 std::optional<ProcStat> stat_in(pid_t pid, std::string_view text);
-/// Where the environment begins and ends, of /proc/<pid>/stat; zeros: not set up, or not told.
+/// Where the environment begins and ends, of /proc/<pid>/stat; zeros: not set up, or not known.
 std::pair<std::uint64_t, std::uint64_t> environment_in(std::string_view text);
 /// The value of `name` in NAME=value entries, each ended by a NUL.
 std::optional<std::string> value_in(std::string_view environment, std::string_view name);

@@ -79,7 +79,7 @@ std::uint64_t hard_limit_of(pid_t process, int resource);
 
 /// What the shell that starts a daemon happens to have must not end it: takes as much as the hard
 /// limits allow of file size, CPU time, memory, processes and stack, and ignores the signals by
-/// which the kernel tells that one is reached. Then a call fails instead. To be called first of
+/// which the kernel reports that one is reached. Then a call fails instead. To be called first of
 /// all.
 void raise_own_limits();
 /// The same limits for a program that is about to be started.

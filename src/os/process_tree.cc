@@ -97,7 +97,7 @@ std::optional<std::string> marker_of(const ProcStat& stat) {
   return value_in(environment, kMarkerName);
 }
 
-/// Which mark `stat` carries; one that only tells where a process came from, or where it
+/// Which mark `stat` carries; one that only shows where a process came from, or where it
 /// writes, is weak.  A session keeps its number from being given to a new process, so members of
 /// session `marks.pid` are ours unless another process has that pid now or the member says itself
 /// that it belongs to another attempt.

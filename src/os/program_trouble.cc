@@ -77,7 +77,7 @@ std::string access_trouble(const std::string& program, const std::string& path) 
          or_by_interpreter(program, ", or write ");
 }
 
-/// The program that `#!/usr/bin/env …` looks for; "" when that can't be told.
+/// The program that `#!/usr/bin/env …` looks for; "" when that can't be determined.
 std::string wanted_by_env(std::string_view argument) {
   const bool is_split = argument.starts_with("-S");
   if (is_split) argument.remove_prefix(2);

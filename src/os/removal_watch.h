@@ -1,4 +1,4 @@
-// Tells when names go from folders: a file was removed or moved away, or the folder itself was.
+// Reports when names go from folders: a file was removed or moved away, or the folder itself was.
 #pragma once
 
 #include <cstdint>

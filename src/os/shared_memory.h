@@ -15,7 +15,7 @@
 
 namespace pergpu::os {
 
-/// Tells one memory from all others for as long as it is there.
+/// Distinguishes one memory from all others for as long as it is there.
 struct MemoryId {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;
@@ -26,7 +26,7 @@ struct SharedMemory {
   MemoryId id = {};
   std::string name = {};  // as it was made: "pergpu:data-0af3…"; many may have the same
   std::uint64_t bytes = 0;
-  std::int64_t made_wall_ns = 0;  // 0: the kernel does not tell
+  std::int64_t made_wall_ns = 0;  // 0: the kernel does not report it
 };
 
 /// ErrorKind::Invalid: it is something else, or its size may still change: a reader could be killed

@@ -1,6 +1,6 @@
 // Starting programs.  The child shares the parent's memory until its exec (clone with CLONE_VM and
-// CLONE_VFORK), so a start costs the same whatever the parent's size, and the child can tell its
-// parent what failed by writing it down.
+// CLONE_VFORK), so a start costs the same whatever the parent's size, and the child can report to
+// its parent what failed by writing it down.
 //
 // Everything is computed beforehand; between clone and exec the child makes system calls only.
 // Every descriptor that is not listed in the plan is closed by the exec.

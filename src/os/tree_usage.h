@@ -31,7 +31,7 @@ struct TreeUsage {
   std::int64_t cpu_ns = 0;
   std::uint64_t resident_bytes = 0;
   std::optional<std::uint64_t> proportional_bytes = std::nullopt;  // nullopt: not read this time
-  std::optional<std::uint64_t> read_bytes = std::nullopt;  // nullopt: not told by all processes
+  std::optional<std::uint64_t> read_bytes = std::nullopt;  // nullopt: not known of all processes
   std::optional<std::uint64_t> written_bytes = std::nullopt;
   bool operator==(const TreeUsage&) const = default;
 };

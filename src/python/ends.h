@@ -1,5 +1,5 @@
 // What the two kinds of ends of a channel have in common for Python: waiting without the
-// interpreter's lock, and telling what became of a peer.
+// interpreter's lock, and reporting what became of a peer.
 #pragma once
 
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace pergpu::python {
 
 /// How an end is to behave.
 struct EndOptions {
-  Plan plan;          // what items are; nullptr: each tells by itself
-  bool skip = false;  // deaths are not told
+  Plan plan;          // what items are; nullptr: each has its own layout
+  bool skip = false;  // deaths are not reported
   bool pinned = false;
 };
 

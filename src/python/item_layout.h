@@ -1,4 +1,4 @@
-// How arrays lie in a slot of a channel, so that an item tells by itself what is in it:
+// How arrays lie in a slot of a channel, so that an item describes itself:
 //
 //   u32 kMagic | u8 kind | u8 0 | u16 number of arrays | u32 bytes of the head | u32 0
 //   for each array: u8 DLPack's code | u8 bytes of an element | u8 dimensions | u8 bytes of its

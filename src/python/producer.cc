@@ -26,7 +26,7 @@ struct Ends {
       end;
   share::Pinned pinned;
   EndOptions options;
-  Plan last;  // of the last item, where each tells by itself
+  Plan last;  // of the last item, where each has its own layout
   std::uint64_t slot_bytes = 0;
 };
 
@@ -358,7 +358,7 @@ PyObject* make_producer(PyTypeObject* type, share::Channel channel, EndOptions o
   Ends ends;
   ends.slot_bytes = channel.geometry().slot_bytes;
   if (!fits(options, ends.slot_bytes)) return nullptr;
-  // First: who attaches and goes again is told of.
+  // First: an end that attaches and goes again is reported.
   if (options.pinned && !pin(slots_of(channel), &ends.pinned)) return nullptr;
   Result<std::unique_ptr<share::Producer>> end =
       unlocked([&] { return channel.attach_producer(); });

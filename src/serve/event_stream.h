@@ -10,7 +10,7 @@
 
 namespace pergpu::serve {
 
-/// What a reader has been told.
+/// What a reader has got.
 struct Position {
   std::string server = {};  // whose numbers these are: another server's mean nothing
   std::uint64_t all = 0;

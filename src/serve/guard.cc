@@ -61,7 +61,8 @@ std::optional<HttpResponse> refuse(const HttpRequest& request, const GuardRules&
     return error_response(403, "requests from other sites are refused");
   }
   // Browsers say where a request comes from; a link that the user follows is "none".  A link on
-  // another site to the page itself is let through: what it opens is ours, and is not told to it.
+  // another site to the page itself is let through: what it opens is ours, and is not visible to
+  // it.
   const std::string_view site = request.field("sec-fetch-site");
   const bool is_navigation = request.field("sec-fetch-mode") == "navigate" && is_reading(request);
   if (!site.empty() && site != "same-origin" && site != "none" && !is_navigation) {

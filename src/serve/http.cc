@@ -1,5 +1,5 @@
 // Every answer carries the same fields that keep a browser from doing what none of our pages asks
-// for: nothing is fetched from elsewhere, framed, guessed, or told to other sites.
+// for: nothing is fetched from elsewhere, framed, guessed, or sent to other sites.
 #include "serve/http.h"
 
 #include <fmt/format.h>

@@ -2,7 +2,7 @@
 // differ in which one counts (Host, Origin, Content-Length).
 #include "serve/http_parser.h"
 
-// Boost may take std::result_of, which C++20 has no more, unless it's told that there is the other.
+// Boost may take std::result_of, which C++20 has no more, unless it's configured for the other.
 #ifndef BOOST_ASIO_HAS_STD_INVOKE_RESULT
 #define BOOST_ASIO_HAS_STD_INVOKE_RESULT 1
 #endif

@@ -86,7 +86,7 @@ HttpServer::HttpServer(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 HttpServer::~HttpServer() {
   impl_->loop.unwatch(impl_->listener.get());
-  // Each tells its exchange, whose owner may look at the map.
+  // Each notifies its exchange, whose owner may look at the map.
   const auto connections = std::exchange(impl_->connections, {});
 }
 

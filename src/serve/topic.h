@@ -1,6 +1,6 @@
-// What the coordinator tells in one stream, for any number of readers that come, go and come back:
+// What the coordinator sends in one stream, for any number of readers that come, go and come back:
 // the state as it is now, and the last events, numbered.  A reader that knows an event that is
-// still kept is told what came after it; any other begins with the state.  Pure.
+// still kept gets what came after it; any other begins with the state.  Pure.
 //
 // The streams are those of op "watch" (coordinator/snapshot.h).
 #pragma once
@@ -41,14 +41,14 @@ class Topic {
 
   /// A snapshot has come.
   bool is_known() const { return known_; }
-  /// Not empty: what keeps it from being told.
+  /// Not empty: what keeps it from being sent.
   const std::string& trouble() const { return trouble_; }
   std::uint64_t newest() const { return newest_; }
   /// What came after `number`; nullopt: that is no longer kept, or was never given.
   std::optional<std::vector<const Event*>> since(std::uint64_t number) const;
   /// All that is known, as of newest().
   Event snapshot() const;
-  /// Of the jobs that are told of; null: not among them.
+  /// Of the jobs that are shown; null: not among them.
   const nlohmann::json* job(std::int64_t id) const;
 
  private:
