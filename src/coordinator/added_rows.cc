@@ -101,7 +101,7 @@ std::vector<std::string> columns_with(const Sweep& known, const SweepSpec& file)
     if (std::find(columns.begin(), columns.end(), name) == columns.end()) columns.push_back(name);
   };
   for (const std::string& name : file.columns) add(name);
-  // In all other parameters the rows of each side are alike, so any two of them tell.
+  // In all other parameters the rows of each side are alike, so any two of them show it.
   const auto one =
       std::find_if(known.runs.begin(), known.runs.end(), [](const Run& run) { return run.listed; });
   if (one == known.runs.end() || file.runs.empty()) return columns;

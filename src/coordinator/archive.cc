@@ -1,4 +1,4 @@
-// Sweeps that rest: when the last job of one has ended, the store is told that a start need not
+// Sweeps that rest: when the last job of one has ended, the store gets a note that a start need not
 // read it any more; what asks for one of them later waits until it is back.
 #include <algorithm>
 #include <utility>
@@ -19,8 +19,8 @@ bool learns_needs(const Sweep& sweep) {
 void Coordinator::archive_ended() {
   std::set<SweepId> later;
   for (const SweepId id : rest_) {
-    // A submit of it is on its way to the disk, and no row may follow it yet; or a cluster still
-    // has to be told that it has ended.
+    // A submit of it is on its way to the disk, and no row may follow it yet; or a cluster is still
+    // to be notified that it has ended.
     if (id == frozen_ || (cluster_ && cluster_->has_open(id))) later.insert(id);
   }
   if (later.size() < rest_.size()) learnt_.save();

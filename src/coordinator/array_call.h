@@ -1,5 +1,5 @@
 // From what is handed over to what Slurm is asked for, and back: what the end of a task means for
-// jobs that it has not told of.
+// jobs that it has not reported.
 #pragma once
 
 #include <cstdint>

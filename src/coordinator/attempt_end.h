@@ -14,7 +14,7 @@ namespace pergpu {
 void tell_end(const Job& job, AttemptRecord& record);
 
 /// For an attempt whose keeper has said nothing of its end, nor will: gives its record in this
-/// folder, if it is there and open, the end and the placement that `end` tells.  Blocks.
+/// folder, if it is there and open, the end and the placement that `end` has.  Blocks.
 void close_record(const std::string& folder, const AttemptRecord& end, mode_t mode);
 
 }  // namespace pergpu

@@ -21,7 +21,7 @@ namespace {
 constexpr std::int64_t kClusterPatience = 2 * kSecond;
 constexpr std::int64_t kNeighbourly = 5 * kSecond;  // how old what a shared GPU reports may be
 
-/// The end of a failed job's log: its last words tell a mistake from an accident.
+/// The end of a failed job's log: its last words distinguish a mistake from an accident.
 std::string log_tail(const std::string& path) {
   Result<std::string> tail = os::read_written_tail(path, os::Writer::Keeper, kLogTailBytes);
   return tail ? std::move(*tail) : std::string();
@@ -58,7 +58,7 @@ void Coordinator::on_engine(const EngineEvent& e) {
   }
   if (is_frozen(*parts_.world->job(id.job))) return defer(e);
   LiveAttempt& live = it->second;
-  // What was told of its GPUs since they were looked at counts, too.
+  // What was reported of its GPUs since they were looked at counts, too.
   if (std::exchange(live.deferred, false)) live.faults.reset();
   if (live.examining) return;  // it has ended; nothing else counts any more
   const Job& job = *parts_.world->job(id.job);
@@ -111,7 +111,7 @@ void Coordinator::on_engine(const EngineEvent& e) {
 }
 
 /// The coordinator before recorded this end and was killed before its keeper knew; or this one did,
-/// and is told once more before it is stored.
+/// and gets it once more before it is stored.
 void Coordinator::acknowledge_again(AttemptId id) {
   const Job* job = parts_.world->job(id.job);
   const bool is_last =

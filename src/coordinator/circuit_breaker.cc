@@ -1,4 +1,4 @@
-// What is told of a job is counted at once and marks its step; decide() then takes one step of the
+// What happens to a job is counted at once and marks its step; decide() then takes one step of the
 // state's way at a time. Whatever it records marks the step again, until nothing changes any more.
 #include "coordinator/circuit_breaker.h"
 

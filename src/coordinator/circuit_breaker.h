@@ -16,9 +16,9 @@
 //
 // It owns what it counted and its scans: a step may have a million jobs, which are held, and let
 // go, some in each turn, and none of them starts meanwhile. What a restart needs is a row of the
-// store ("breaker.<sweep>.<step>"), written with the events that it tells of.
+// store ("breaker.<sweep>.<step>"), written with its events.
 //
-// It decides in settle(), once a turn; what it is told of before only marks the step.
+// It decides in settle(), once a turn; what happens before only marks the step.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What people are told of what the breaker holds: since when, and what it tries next.
+// What people see of what the breaker holds: since when, and what it tries next.
 #include <fmt/format.h>
 
 #include <limits>

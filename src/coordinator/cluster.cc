@@ -223,7 +223,7 @@ void Cluster::submitted(const std::string& key, Result<std::int64_t> number) {
     default:
       trouble_ = words;
       pauses_.unheard(now);
-      array.doubtful = true;  // the queue tells
+      array.doubtful = true;  // the queue shows it
       return;
   }
   for (auto& [index, task] : array.tasks) give_back(array, task);

@@ -67,14 +67,14 @@ class Cluster {
     std::string pergpu = {};      // the program, as the nodes find it
     std::string allocation = {};  // whose nodes are used; "": arrays go into the cluster's queue
     std::function<Result<std::string>(SweepId)> read_environment = {};
-    // What a task tells, or what became of it, happens to the job.
+    // What a task reports, or what became of it, happens to the job.
     std::function<void(JobId, JobEvent, Instant)> record = {};
     std::function<void(row::Usage)> keep = {};
     /// A live attempt ended without a record; `writes`: its record is ours to close.
     std::function<void(JobId, const Evidence&, bool writes)> end = {};
     std::function<void(JobId, const std::string& reason)> cancel = {};
     std::function<void(JobId)> refresh = {};
-    std::function<void(JobId)> touch = {};  // what is told of it has changed
+    std::function<void(JobId)> touch = {};  // what is shown of it has changed
     /// Runs it once all that was recorded so far is durable.
     std::function<void(std::function<void()>)> when_durable = {};
     /// Runs it when this child has ended.
@@ -88,13 +88,13 @@ class Cluster {
   /// It was submitted, perhaps once more.  What a coordinator on another machine has handed over of
   /// it is this one's from now on.
   void arrive(SweepId sweep);
-  /// Queued, and nothing it needs has failed: to be handed over as soon as the cluster can be told
-  /// what it waits for.  Again and again is the same as once.
+  /// Queued, and nothing it needs has failed: to be handed over as soon as what it waits for can be
+  /// expressed to the cluster.  Again and again is the same as once.
   void want(JobId job);
-  /// It is not to run any more: cancelled, held, or its row is gone.  Of what was handed over the
-  /// cluster is told.
+  /// It is not to run any more: cancelled, held, or its row is gone.  The cluster is notified about
+  /// what was handed over.
   void leave(JobId id);
-  /// Its live attempt is to be ended; the records will tell.
+  /// Its live attempt is to be ended; the records will show it.
   void stop(JobId id);
   /// Hands over, absorbs.  Once a turn; `may_change`: the store can be written.
   void settle(bool may_change);
@@ -125,7 +125,7 @@ class Cluster {
   struct Task {
     std::vector<JobId> jobs = {};
     store::RecordName read = {};  // up to where its records were absorbed
-    bool whole = false;           // … and that life has told all
+    bool whole = false;           // … and that life has reported all
     bool closed = false;
     std::optional<slurm::QueueRecord> seen = std::nullopt;  // by the last look
     int looks_after_end = 0;

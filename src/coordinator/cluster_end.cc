@@ -50,7 +50,7 @@ void Cluster::leave(JobId id) {
   const Array& array = arrays_.at(place->second.array);
   const Job& job = *parts_.world->job(id);
   const bool was_not_run = is_not_to_run(job) || job.state == JobState::Queued;
-  if (!was_not_run || array.tasks.at(place->second.task).closed) return;  // it has told of its end
+  if (!was_not_run || array.tasks.at(place->second.task).closed) return;  // it has reported its end
   if (!array.others.empty() && job.state != JobState::Cancelled) return;  // that was not asked for
   to_end_.insert({array.key, place->second.task});
 }
@@ -60,7 +60,7 @@ void Cluster::stop(JobId id) {
   if (place != places_.end()) to_end_.insert({place->second.array, place->second.task});
 }
 
-/// What was to end before a restart may not have been told so.
+/// What was to end before a restart may not have got the request.
 void Cluster::end_again(SweepId sweep) {
   std::vector<JobId> jobs;  // those that newer ones have replaced, too
   for (const auto& [id, place] : places_) {
@@ -103,7 +103,7 @@ Cluster::EndOrder Cluster::order_of(const TaskName& name, const Array& array, Ta
   return order;
 }
 
-/// False: there is no task to tell, yet.
+/// False: there is no task to notify, yet.
 bool Cluster::end_tasks() {
   std::vector<EndOrder> orders;
   std::map<std::string, std::size_t> ending;  // tasks by array
@@ -141,7 +141,7 @@ bool Cluster::end_tasks() {
       heard(orders, told);
     };
   };
-  // Else a restart could take what Slurm was told for another user's doing.
+  // Else a restart could take what Slurm was asked for as another user's doing.
   parts_.when_durable([this, send = std::move(send)] { parts_.errands->run(send); });
   return true;
 }

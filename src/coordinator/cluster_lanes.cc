@@ -1,5 +1,5 @@
-// What ended on one node may be told after what began on another: a lane is free from the end of
-// its last attempt on, not from when that was heard.
+// What ended on one node may be reported after what began on another: a lane is free from the end
+// of its last attempt on, not from when that was heard.
 #include "coordinator/cluster_lanes.h"
 
 #include <algorithm>

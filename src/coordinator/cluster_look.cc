@@ -1,6 +1,6 @@
-// Looks at what a cluster and the tasks on its nodes tell: the records as they appear, the queue
-// less often.  What a task told itself counts; what Slurm says of it decides only where it told
-// nothing.
+// Looks at what a cluster and the tasks on its nodes report: the records as they appear, the queue
+// less often.  What a task reported itself counts; what Slurm says of it decides only where it
+// reported nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,13 +22,13 @@ constexpr std::int64_t kLongestQueuePause = 30 * kSecond;
 /// Looks at the folder after the cluster said that a task has ended: its last words may still be on
 /// their way from another machine.
 constexpr int kLooksAfterEnd = 3;
-/// What runs is shown by figures that are so old at most; a task tells them every ten seconds.
+/// What runs is shown by figures that are this old at most; a task sends them every ten seconds.
 constexpr std::int64_t kClusterPresentPause = 5 * kSecond;
 constexpr int kMostWordless = 3;
 
 }  // namespace
 
-// ---- what the nodes tell --------------------------------------------------------------------
+// ---- what the nodes report ------------------------------------------------------------------
 
 struct Cluster::Seen {
   std::vector<HandoverNews> news = {};
@@ -72,7 +72,7 @@ void Cluster::look() {
                        watched = std::move(watched)]() -> std::function<void()> {
     auto seen = std::make_shared<Seen>();
     search_in(paths);
-    // The queue first: what a task that has ended by then had to tell lies in the folder.
+    // The queue first: what a task that has ended by then had to report lies in the folder.
     if (asks) seen->queue = ask_queue();
     if (seen->queue && *seen->queue) add_forgotten(client_, open, **seen->queue);
     if (needs_site && asks && steps_) {
@@ -223,7 +223,7 @@ void Cluster::absorb(std::vector<ToldLife>& lives) {
 
 void Cluster::absorb(const store::Record& record, JobId id, const Task& task) {
   const std::string cancelled = bring_back(record, id);
-  // Its task has only done what it was told to.
+  // Its task has only done what it was asked to.
   const bool is_ours =
       std::holds_alternative<event::Cancelled>(record.event) && task.told_to_end.contains(id);
   if (!is_ours && is_news(record, id)) {
@@ -315,7 +315,7 @@ void Cluster::close(Array& array, std::int32_t index, Task& task) {
   give_back(array, task);
 }
 
-/// What is closed is not read again: only when all that it told is in the store.
+/// What is closed is not read again: only when all that it reported is in the store.
 void Cluster::mark_when_durable(const Array& array, const std::string& name) {
   parts_.when_durable([this, folder = array.folder, name, mode = mode_of(array.step.sweep)] {
     parts_.errands->run([folder, name, mode] {
@@ -336,7 +336,7 @@ void Cluster::forget_closed() {
   }
 }
 
-// ---- what the cluster tells -----------------------------------------------------------------
+// ---- what the cluster reports ---------------------------------------------------------------
 
 void Cluster::add_forgotten(slurm::Client& client, const std::map<HandedTask, std::string>& open,
                             std::vector<slurm::QueueRecord>& queue) {
@@ -420,7 +420,7 @@ void Cluster::see_queue(const std::vector<slurm::QueueRecord>& queue) {
   std::vector<std::pair<std::string, std::int32_t>> open;
   for (const auto& [key, array] : arrays_) {
     for (const auto& [index, task] : array.tasks) {
-      // What it may have told counts first.
+      // What it may have reported counts first.
       const bool is_read = array.others.empty() && array.unread.empty();
       if (!task.closed && is_read) open.emplace_back(key, index);
     }

@@ -28,7 +28,7 @@ void Cluster::let_go(JobId id) {
   parts_.record(id, event::Requeued{"taken over"}, parts_.clock->now());
 }
 
-/// What others have handed over is only looked at: what its tasks tell happens to the jobs here,
+/// What others have handed over is only looked at: what its tasks report happens to the jobs here,
 /// too.
 void Cluster::leave_to_others(Array& array) {
   for (const auto& [index, task] : array.tasks) {
@@ -82,7 +82,7 @@ mode_t Cluster::mode_of(SweepId id) const {
   return handover_mode(sweep == nullptr ? 077 : sweep->context.umask);
 }
 
-/// What it has told is in the store, once that is durable.
+/// What it has reported is in the store, once that is durable.
 void Cluster::knows_all_of(const std::string& folder, mode_t mode) {
   parts_.when_durable([this, folder, mode] {
     parts_.errands->run([folder, mode, from = parts_.from] {

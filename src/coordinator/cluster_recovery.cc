@@ -1,6 +1,6 @@
 // After a restart, or on another machine: what was handed over lies in the folders of the sweeps.
 // Of a handover whose number was not noted, sbatch may have been killed before it asked, or after:
-// the queue tells.
+// the queue shows it.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -320,7 +320,7 @@ void Cluster::withdrew(const std::string& key, const Result<Doubt>& doubt) {
   Array& array = it->second;
   array.number = doubt->number;
   array.withdrawn = doubt->withdrawn;
-  if (array.number != 0) return ask_soon();  // Slurm tells of the end of its tasks
+  if (array.number != 0) return ask_soon();  // Slurm reports the end of its tasks
   for (auto& [index, task] : array.tasks) close(array, index, task);
 }
 
@@ -349,7 +349,7 @@ void Cluster::hold_beside(const FoundHandover& found, const store::HandedJob& ha
                 parts_.clock->now());
 }
 
-/// It had a history before it was handed over, of which no record tells.
+/// It had a history before it was handed over, which is in no record.
 void Cluster::catch_up(JobId id, const event::Folded& state) {
   const Job& job = *parts_.world->job(id);
   const bool has_none = job.state == JobState::Queued && job.attempts == 0 && !job.last;

@@ -32,7 +32,7 @@ int storage_errno_of(const Error& error) {
   return is_storage_errno(error.os_errno) ? error.os_errno : 0;
 }
 
-/// What is refused (ErrorKind::Denied) is told in whole sentences.
+/// What is refused (ErrorKind::Denied) has whole sentences.
 SpawnFailure not_prepared(const Error& error) {
   const bool is_refused = error.kind == ErrorKind::Denied;
   return {.phase = std::string(is_refused ? kProgramPhase : "prepare"),

@@ -85,7 +85,7 @@ struct LiveAttempt {
   /// Others shared its GPU with it, or may have.
   bool had_company = false;
   bool starting_up = true;
-  bool sent = false;  // the engine was told to start (or reported it after a restart)
+  bool sent = false;  // the engine was asked to start (or reported it after a restart)
   std::string record_path = {};
   Timers::Id timeout_timer = 0;
   Timers::Id ready_timer = 0;
@@ -106,7 +106,7 @@ struct LiveAttempt {
   int cpu_held = 0;
   std::string resists = {};  // processes that are left although they were killed, as text
   // Its end: it failed, and its GPUs are being looked at, or whether its allocation ends, too; what
-  // the looks told.
+  // the looks showed.
   bool examining = false;
   bool outlived = false;  // by the allocation
   bool deferred = false;  // its end, until a submit of its sweep is stored
@@ -186,7 +186,7 @@ class Coordinator {
                          const std::function<void(FoundVerdict)>& then);
   /// How declared outputs are looked at, on another thread.  Without it done jobs lose none.
   void look_for_outputs_by(LookForOutputs look);
-  /// What preview() and plan() of a file have to be told; `done` runs later or at once.  REQUIRES:
+  /// What preview() and plan() of a file need to know; `done` runs later or at once.  REQUIRES:
   /// nothing of archived_for() is archived.
   void survey_outputs(const SweepSpec& file, const SubmitContext& context,
                       std::function<void(LostOutputs)> done);
@@ -300,7 +300,7 @@ class Coordinator {
   const CircuitBreaker& breaker() const { return breaker_; }
   const StorageWaits& storage_waits() const { return *storage_waits_; }
   const LiveAttempt* live(JobId job) const;
-  /// What is told of a live attempt on a cluster; null: nothing, or it is on this machine.
+  /// What is reported of a live attempt on a cluster; null: nothing, or it is on this machine.
   const store::Present* present(AttemptId attempt) const;
   Instant now() const { return parts_.clock->now(); }
   std::size_t live_count() const { return live_.size(); }

@@ -1,4 +1,4 @@
-// World -> snapshots: what clients are told of jobs and sweeps.
+// World -> snapshots: what clients get of jobs and sweeps.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -1,4 +1,4 @@
-// What attempts and GPUs use, as clients are told it.
+// What attempts and GPUs use, as clients get it.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

@@ -5,7 +5,7 @@
 // cores some tens, in one turn of the loop, so it is made of kMostForetold jobs and no more.
 // Beyond that the work that is left, divided by the lanes it goes through, says as much: a schedule
 // of that many jobs is longer by less than one of them.  That sweeps share (job/fair_share.h) it
-// does not know: the older ones are told too early an end.
+// does not know: the older ones are shown too early an end.
 #include <algorithm>
 #include <chrono>
 #include <limits>

@@ -27,7 +27,7 @@ struct ForecastInput {
   std::int64_t now_boot_ns = 0;  // when it was taken
   std::int64_t now_wall_ns = 0;
 
-  /// What people are told of a job.
+  /// What people see of a job.
   struct Name {
     std::string sweep = {};
     std::string run = {};  // folder; "": of a once-step

@@ -1,4 +1,4 @@
-// A job's number and its home tell whose results they are.  What is finished is never run again
+// A job's number and its home show whose results they are.  What is finished is never run again
 // without a word of the user's.
 #include "coordinator/found_results.h"
 

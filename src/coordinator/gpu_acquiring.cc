@@ -54,7 +54,8 @@ int Coordinator::count_acquiring(StepKey step) const {
 
 /// A job that waits could use this GPU.
 bool Coordinator::wants_gpu(const std::string& uuid) const {
-  // A job whose acquisition was answered is told by a timer and is not in the queue until then.
+  // A job whose acquisition was answered gets the answer by a timer and is not in the queue until
+  // then.
   for (const auto& [job, acquiring] : acquiring_) {
     const std::vector<std::string>& its = acquiring.choice.gpus;
     if (std::find(its.begin(), its.end(), uuid) != its.end()) return true;

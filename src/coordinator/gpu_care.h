@@ -25,7 +25,8 @@ class GpuCare {
           std::function<void(row::Meta)> record);
 
   void take(const GpuLook& look);
-  /// An attempt on these GPUs ended: job after job may tell of a GPU what it does not tell itself.
+  /// An attempt on these GPUs ended: job after job may show of a GPU what it does not report
+  /// itself.
   void attempt_ended(const std::vector<std::string>& gpus, JobId job, StepKey step,
                      OutcomeClass cls);
   /// A person's word.  False: it is not in quarantine.

@@ -1,4 +1,4 @@
-// GPUs and their lanes as they are told: what GpuLanes knows, in the words of the snapshot.
+// GPUs and their lanes as they are shown: what GpuLanes knows, in the words of the snapshot.
 #include <fmt/format.h>
 
 #include <algorithm>

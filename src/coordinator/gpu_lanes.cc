@@ -442,7 +442,7 @@ void GpuLanes::judge_lane(Lane& l, bool complete, const std::string& why) {
     return;
   }
   const std::int64_t now = parts_.clock->now().boot_ns;
-  // Beside others it cannot be told whose memory is still in use.
+  // Beside others it can't be determined whose memory is still in use.
   const bool may_be_room = l.outsiders == Outsiders::Fit && l.verdict.use == gpu::GpuUse::Foreign;
   const bool may_pass =
       l.verdict.use == gpu::GpuUse::Dirty || l.verdict.use == gpu::GpuUse::Ours || may_be_room;

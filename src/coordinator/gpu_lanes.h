@@ -61,8 +61,8 @@ class GpuLanes {
   explicit GpuLanes(Parts parts);
   ~GpuLanes();
 
-  /// Who is told of every look before lanes are judged by it, and whose quarantines keep lanes
-  /// closed.  REQUIRES: it outlives this; before the first look.
+  /// Gets every look before lanes are judged by it; its quarantines keep lanes closed.  REQUIRES:
+  /// it outlives this; before the first look.
   void attend(GpuCare* care) { care_ = care; }
 
   /// First look: finds out which GPUs there are.  `known` runs when it is over, at the latest at

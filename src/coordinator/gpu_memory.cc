@@ -43,7 +43,7 @@ void Coordinator::watch_gpu_memory() {
   });
 }
 
-/// On the GPU where it uses most; nullopt: it cannot be told.
+/// On the GPU where it uses most; nullopt: it can't be determined.
 std::optional<Coordinator::GpuMemoryUse> Coordinator::gpu_memory_of(const LiveAttempt& live,
                                                                     const GpuLook& look) const {
   const bool shares = live.demand.share > 0;

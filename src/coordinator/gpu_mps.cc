@@ -2,7 +2,7 @@
 // without taking the others with it.
 //
 // An attempt whose CUDA context broke while others were on its GPU may have been the one that broke
-// it, or may not: no reading tells.  Its next one takes turns instead, where what breaks is its
+// it, or may not: no reading shows it.  Its next one takes turns instead, where what breaks is its
 // own.
 #include <fmt/format.h>
 
@@ -123,7 +123,7 @@ void Coordinator::disconnect_before_kill(LiveAttempt& live, bool leads) {
 }
 
 /// It computes: is it a client?  A program that does not find its daemon runs without, and says
-/// nothing.  Told when it was not one twice: its first program may just have ended.
+/// nothing.  Reported when it was not one twice: its first program may just have ended.
 void Coordinator::check_mps(LiveAttempt& live) {
   constexpr int kMisses = 2;
   const bool is_known = live.is_mps_client || live.mps_misses >= kMisses;

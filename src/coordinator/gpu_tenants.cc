@@ -1,5 +1,5 @@
-// Jobs that share a GPU: who joins those that are there, who leaves, and what the scheduler is
-// told.
+// Jobs that share a GPU: who joins those that are there, who leaves, and what the scheduler gets to
+// know.
 #include <fmt/format.h>
 
 #include <algorithm>

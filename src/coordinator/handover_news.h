@@ -1,4 +1,4 @@
-// What the folder of a handover tells since it was looked at last.
+// What is new in the folder of a handover since it was looked at last.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@
 
 namespace pergpu {
 
-/// Of a life that has told all there is.
+/// Of a life that has reported all there is.
 inline constexpr std::int32_t kAllParts = std::numeric_limits<std::int32_t>::max();
 
 struct WatchedHandover {

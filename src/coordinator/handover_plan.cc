@@ -126,7 +126,7 @@ class Needs {
     } else if (place->jobs_each == 1 && needed->run < 0) {
       out.waits.done.insert(place->array);
     } else {
-      // Its task says nothing of this one job, or others' failures: the records tell.
+      // Its task says nothing of this one job, or others' failures: the records show it.
       out.waits.ended.insert(place->array);
     }
     out.own.push_back(to_check(*needed, *place));

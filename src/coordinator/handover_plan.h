@@ -1,7 +1,7 @@
 // Which jobs go to a cluster next, in one array, and behind what they wait there.  Pure.
 //
 // The tasks of an array have the places of their runs, so that the array of a later step can wait
-// task by task for that of an earlier one (aftercorr).  What a cluster cannot be told it is not
+// task by task for that of an earlier one (aftercorr).  What a cluster cannot express it is not
 // given: a job whose need is neither done nor handed over stays here, and so does one whose folder
 // may be worked in by an older version of it.  What has been replaced is not handed over any more.
 //

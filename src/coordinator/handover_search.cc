@@ -1,4 +1,4 @@
-// A file system that is not there tells nothing, so that is not taken for an empty one.
+// A file system that is not there shows nothing, so that is not taken for an empty one.
 #include "coordinator/handover_search.h"
 
 #include <fmt/format.h>
@@ -26,7 +26,7 @@ Result<std::int64_t> noted_number(const std::string& folder) {
   return text.error();
 }
 
-/// What tasks were told to end.
+/// What tasks were asked to end.
 void read_end_requests(const std::vector<std::string>& names, FoundHandover& found) {
   std::set<std::int32_t> tasks;
   for (const store::HandedJob& handed : found.handover.jobs) tasks.insert(handed.task);

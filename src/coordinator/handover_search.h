@@ -1,4 +1,4 @@
-// What the folders of a sweep tell of that which was handed over of it, for a coordinator that does
+// What the folders of a sweep show of that which was handed over of it, for a coordinator that does
 // not know it, or not any more.
 #pragma once
 
@@ -16,7 +16,7 @@
 
 namespace pergpu {
 
-/// A handover, as its folder tells of it.
+/// A handover, as its folder shows it.
 struct FoundHandover {
   SweepId sweep = {};
   store::Handover handover = {};

@@ -28,7 +28,7 @@ class Learnt {
   static constexpr std::size_t kMostSteps = 64;
   static constexpr std::size_t kMostRecords = 32;  // of a step: the newest
   static constexpr std::size_t kMostParameters = 16;
-  /// A shorter attempt tells about its start more than about its work.
+  /// A shorter attempt says more about its start than about its work.
   static constexpr double kShortest = 1.0;  // s
 
   /// `meta`: the rows of before; what makes no sense of them is forgotten.  `record` takes the new

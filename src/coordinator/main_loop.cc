@@ -53,7 +53,7 @@ namespace {
 
 constexpr std::size_t kMaxEnvironment = 64u << 20;
 constexpr std::int64_t kLeaveAfterIdle = 60 * kSecond;
-/// What lasts for less is not told of while it runs.
+/// What lasts for less is not reported while it runs.
 constexpr std::int64_t kPresentAfter = 3 * kSecond;
 constexpr std::size_t kDiskThreads = 16;
 constexpr char kStartedAnew[] = "the cluster restarted its task while it ran";
@@ -396,7 +396,7 @@ int coordinator_main(const CoordinatorOptions& options) {
   const auto leave = [&](bool sticks) -> Result<void> {
     ordered_to_leave = true;
     core.start_nothing_more();
-    // Without the mark keepers wait all the same, since each is told to.
+    // Without the mark keepers wait all the same, since each is asked to.
     return sticks && !task ? write_stop_mark(options.home) : Result<void>();
   };
   Result<std::unique_ptr<Server>> opened =

@@ -22,10 +22,10 @@ struct CoordinatorOptions {
 
 /// In its environment: the allocation of Slurm, of several nodes, whose nodes it uses.
 inline constexpr char kAllocationName[] = "PERGPU_ALLOCATION";
-/// … the GPUs of an allocation of one node: those that no driver tells of are these.
+/// … the GPUs of an allocation of one node: those that no driver reports are these.
 inline constexpr char kAllocatedGpusName[] = "PERGPU_ALLOCATED_GPUS";
 
-/// Runs until it is told to stop or has had nothing to do for a minute.  0: left in order or
+/// Runs until it is asked to stop or has had nothing to do for a minute.  0: left in order or
 /// another coordinator is running; 3: could not start, and why is on stderr.  Of a task also 1: a
 /// job of it is not done.
 int coordinator_main(const CoordinatorOptions& options);

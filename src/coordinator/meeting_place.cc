@@ -1,6 +1,6 @@
 // A visitor asks for one name at a time and is in one of three states: it may ask, it waits for the
 // maker of what it asked for, or it makes that itself.  Nothing else is remembered of it.  That a
-// maker is gone is told by its connection or by its process, whichever ends first: a child may have
+// maker is gone is seen by its connection or by its process, whichever ends first: a child may have
 // inherited the connection.
 #include "coordinator/meeting_place.h"
 
@@ -145,7 +145,7 @@ void MeetingPlace::answer(Visitor& visitor, const json& object, const std::vecto
   visitor.stream->send(kMeetingAnswers, text_of(object), fds);
 }
 
-/// It made a mistake: it is told, and its connection closed.
+/// It made a mistake: it gets the reason, and its connection is closed.
 void MeetingPlace::refuse(Visitor& visitor, const std::string& why) {
   answer(visitor, {{"is", "wrong"}, {"why", why}});
   drop(visitor);

@@ -1,7 +1,7 @@
-// Where jobs meet about shared memory: who asks for a name is given its memory, or is told to make
-// it, and then the others wait until it is there.  When the process that makes it ends, the next
-// one is told to.  The protocol stands in meeting_request.h, what is held and for whom in
-// holdings.h.
+// Where jobs meet about shared memory: a process that asks for a name is given its memory, or is
+// asked to make it, and then the others wait until it is there.  When the process that makes it
+// ends, the next one is asked to.  The protocol stands in meeting_request.h, what is held and for
+// whom in holdings.h.
 //
 // Every connection is of this user (peer uid checked).  What comes over it may be anything: it is
 // answered, or its connection closed, and nothing of it stays.  Runs on the deciding thread; never

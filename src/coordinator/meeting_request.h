@@ -14,7 +14,7 @@
 //      the sweep of "job" has a job that can still run, else while a process lives that got or made
 //      it; with "keep":true until it is dropped.  "other":true on the connection that was given it
 //      last: that was something else of the same name, and is to be replaced
-//   {"op":"put"} and its descriptor, by whom it was told "yours" -> {"is":"held"}, or "no"
+//   {"op":"put"} and its descriptor, from the process that got "yours" -> {"is":"held"}, or "no"
 //   {"op":"list"} -> {"is":"list","pid":…,"segments":[{"name","title","bytes","made_at","keep",
 //                     "sweeps":[{"id","sweep"}],"device","inode"}…]}
 //   {"op":"drop","what":"tokens"} -> {"is":"dropped","names":[…]}: of this title or name; only the

@@ -18,7 +18,7 @@ namespace {
 
 using nlohmann::json;
 
-constexpr std::int64_t kMoment = kSecond;  // what fails at once is told at once, and together
+constexpr std::int64_t kMoment = kSecond;  // what fails at once is sent at once, and together
 constexpr std::int64_t kBetween = 300 * kSecond;  // failures that follow
 constexpr std::int64_t kFirstNoticePause = 2 * kSecond;
 constexpr std::int64_t kLongestNoticePause = 900 * kSecond;

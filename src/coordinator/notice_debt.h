@@ -1,6 +1,6 @@
-// What a channel has still to be told, and when the next try is due.  Pure.
+// What is still to be sent to a channel, and when the next try is due.  Pure.
 //
-// News is gathered: the first failure is told at once, later ones together, one message in a while.
+// News is gathered: the first failure is sent at once, later ones together, one message in a while.
 // A message that did not arrive goes back to what is pending and is made again for the next try.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A sweep may have a million runs and a message has a page: the first rows are told, and how many
+// A sweep may have a million runs and a message has a page: the first rows are sent, and how many
 // there are.  What failed is named beside the table.
 #include "coordinator/notice_facts.h"
 

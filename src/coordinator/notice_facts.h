@@ -1,4 +1,4 @@
-// What a notification tells, as facts: the helper that sends it makes words of them
+// What a notification reports, as facts: the helper that sends it makes words of them
 // (view/notice.h), because that reads metrics files and may take its time.
 #pragma once
 

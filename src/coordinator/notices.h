@@ -1,5 +1,5 @@
 // News of sweeps on its way to the channels of their [notify]: what is pending for which channel,
-// in the store with the events that it tells of, and sent when that is durable.
+// in the store with its events, and sent when that is durable.
 //
 //   saw()     an event was recorded: what of it is news
 //   settle()  once per turn: the turn's news becomes a row of the same transaction (row::Meta
@@ -7,7 +7,7 @@
 //   deliver   a helper process sends (run/messenger.h): the deciding thread does not wait
 //   arrived   the row goes; else the debt stays and is tried again
 //
-// So every piece of news is told at least once, over crashes and restarts; twice only when the
+// So every piece of news is sent at least once, over crashes and restarts; twice only when the
 // coordinator was killed between a message's arrival and its record.
 #pragma once
 
@@ -65,7 +65,7 @@ class Notices {
 
   /// Nothing is pending.
   bool idle() const;
-  /// A channel of the sweep has not yet got what it is to be told.
+  /// A channel of the sweep has not yet got all that is pending for it.
   bool owes(SweepId id) const;
   /// Of each channel how it stands, as text.
   std::vector<std::string> words_of(const Sweep& sweep) const;

@@ -1,5 +1,5 @@
-// The part of the coordinator that has to do with sweeps which a cluster runs: what its tasks tell
-// happens to their jobs here, in the same events as if they ran on this machine.
+// The part of the coordinator that has to do with sweeps which a cluster runs: what its tasks
+// report happens to their jobs here, in the same events as if they ran on this machine.
 #include <fmt/format.h>
 
 #include <utility>

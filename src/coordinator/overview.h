@@ -22,7 +22,7 @@ class Overview {
   /// Constant after construction: the coordinator outlives this.
   explicit Overview(const Coordinator& coordinator) : coordinator_(coordinator) {}
 
-  /// These jobs changed; to be told of every change.
+  /// These jobs changed; to be called for every change.
   void changed(const std::vector<JobId>& jobs);
 
   /// The jobs that are shown, in ascending order.

@@ -1,4 +1,4 @@
-// The first forecast is the plan; those behind it only tell how long it would take otherwise.
+// The first forecast is the plan; those behind it only show how long it would take otherwise.
 #include "coordinator/planning.h"
 
 #include <fmt/format.h>
@@ -185,7 +185,7 @@ void Planning::ask_questions() {
   for (std::size_t i = 0; i < with_expect_.jobs.size(); ++i) {
     ForecastJob& job = with_expect_.jobs[i];
     if (!input_.asked[i] || job.kind != Kind::Queued || job.duration_ns == job.order_ns) continue;
-    if (job.cores > 0 && job.order_ns > 0) continue;  // known, and told for a job that is alone
+    if (job.cores > 0 && job.order_ns > 0) continue;  // known, and reported for a job that is alone
     job.order_ns = job.duration_ns;
     differs = true;
   }

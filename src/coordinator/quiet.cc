@@ -1,5 +1,5 @@
 // A job that says nothing: ended at once where that was the limit (idle_timeout), and where it may
-// hang (stall) only after its GPUs were found idle and its stacks were written.  Its keeper tells
+// hang (stall) only after its GPUs were found idle and its stacks were written.  Its keeper reports
 // again while it stays quiet, so whatever is doubtful is left for the next time.
 #include <fmt/format.h>
 
@@ -14,7 +14,7 @@ namespace {
 
 constexpr int kStallLooks = 5;  // NVML's figure is of the last second or less
 
-/// Not told, or not answered, is not idle.
+/// Not reported, or not answered, is not idle.
 bool is_idle(const GpuLook& look, const std::vector<std::string>& gpus) {
   return look.complete && std::all_of(gpus.begin(), gpus.end(), [&](const std::string& uuid) {
            const auto gpu = std::find_if(look.gpus.begin(), look.gpus.end(),
@@ -41,7 +41,7 @@ void Coordinator::on_quiet(LiveAttempt& live, const engine_event::Quiet& quiet) 
 }
 
 /// `looks`: how many more, a second apart, must show its GPUs idle; one is enough that shows one of
-/// them broken, which tells of no work any more.
+/// them broken, which shows no work any more.
 void Coordinator::confirm_stall(LiveAttempt& live, const std::string& words, int looks) {
   if (looks == 0) return end_stalled(live, words);
   parts_.gpus->examine([this, id = live.id, words, looks](const GpuLook& look) {

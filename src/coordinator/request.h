@@ -62,13 +62,13 @@ struct Request {
   bool older = false;         // of Ps, Show, Why: live older versions of the jobs, too
   std::int64_t most = 0;      // of Watch: more jobs are refused; 0: none is too many
   bool without_runs = false;  // of Watch: of the sweep no rows and names of runs
-  bool without_jobs = false;  // of Watch: none is told but for what changes
+  bool without_jobs = false;  // of Watch: none is sent but for what changes
   bool grows = false;         // of Watch: of the sweep's later jobs, too, and without an end
   Settings set = {};          // of Set
   struct Clean {
     std::int64_t older_s = 0;  // ended at least this long ago; 0: whenever
     bool results = false;      // their results are to be removed, too
-    bool take = false;         // else only what would go is told
+    bool take = false;         // else only what would go is reported
   };
   Clean clean = {};
   std::string file = {};     // of Backup: where the copy goes, absolute

@@ -33,7 +33,7 @@ class Run {
   std::string words_ = {};  // folder, params, texts
 };
 
-/// The number of a run, by its canonical JSON.  `runs` is always the table that it was told of.
+/// The number of a run, by its canonical JSON.  `runs` is always the same table.
 class RunIndex {
  public:
   /// Of several with the same parameters the first is found.  REQUIRES: `number` is in `runs`.

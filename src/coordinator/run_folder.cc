@@ -14,7 +14,8 @@
 namespace pergpu {
 namespace {
 
-constexpr std::int64_t kWatchedLookPause = 5 * kSecond;  // between looks where the kernel tells
+constexpr std::int64_t kWatchedLookPause =
+    5 * kSecond;  // between looks where the kernel reports removals
 constexpr std::int64_t kFolderLookPause = kSecond;  // where it doesn't, or something is missing
 
 }  // namespace

@@ -14,7 +14,7 @@
 
 namespace pergpu {
 
-/// Looks when the kernel tells of a removal, and every few seconds for what it doesn't tell (the
+/// Looks when the kernel reports a removal, and every few seconds for what it doesn't report (the
 /// parent was moved, something was mounted over it).  Thread: the deciding one.
 class RunFolder {
  public:

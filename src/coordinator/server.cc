@@ -1,6 +1,6 @@
 // Connections and their lines.  Lines are handled as they come; while a submit's run lines arrive
 // they are parsed one by one, so that a sweep of a million runs never holds the loop for long.
-// server_jobs.cc answers what is asked of jobs, server_watch.cc tells watchers of a sweep and
+// server_jobs.cc answers what is asked of jobs, server_watch.cc serves watchers of a sweep and
 // server_overview.cc those of everything.
 #include "coordinator/server.h"
 

@@ -1,4 +1,4 @@
-// One connection of the server, and how refusals are told.  For server*.cc only.
+// One connection of the server, and how refusals are sent.  For server*.cc only.
 #pragma once
 
 #include <cstddef>
@@ -34,12 +34,12 @@ struct Server::Client {
 
   // A stream of changes.
   bool watching = false;
-  bool beginning = false;  // the snapshot is being made; changes are told behind it
+  bool beginning = false;  // the snapshot is being made; changes are sent behind it
   bool grows = false;      // jobs that come to the sweep are watched, too; it has no end
   SweepId watched_sweep;
   std::unordered_set<JobId> watched_jobs;
   std::unordered_set<JobId> open_jobs;  // of these: neither ended nor held
-  std::deque<JobId> unsent;             // changed since they were told, in order, each once
+  std::deque<JobId> unsent;             // changed since they were sent, in order, each once
   std::unordered_set<JobId> unsent_jobs;
   std::int64_t sweep_told_ns = 0;
   bool flush_armed = false;

@@ -200,7 +200,7 @@ void Server::query(Client& client, const Request& request) {
 }
 
 /// What became of older versions, and of rows that were taken out of the file, is no part of how
-/// the sweep fares: their end is waited for, and nothing is told of it.  Jobs of such rows alone
+/// the sweep fares: their end is waited for, and nothing is sent about it.  Jobs of such rows alone
 /// were asked for by name.
 void Server::wait(std::uint64_t id, Selection selection) {
   std::vector<JobId> awaited = selection.all();

@@ -1,4 +1,4 @@
-// The stream of everything (`watch` with `all`): a window over the jobs that slides, told by its
+// The stream of everything (`watch` with `all`): a window over the jobs that slides, sent as
 // differences.  A line is never larger than the window, whatever happens to a million jobs; and a
 // limited number of its jobs is described in a turn of the loop.
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 // As often as a screen is drawn.
 constexpr std::int64_t kChangesPeriod = 250 * kMillisecond;
 constexpr std::int64_t kDevicesPeriod = kSecond;
-/// A peer that has not read so much yet is told the rest later, in one.
+/// A peer that has not read this much yet gets the rest later, in one.
 constexpr std::size_t kMostUnreadChanges = 1u << 20;
 
 json sweeps_of(const Overview& overview) {

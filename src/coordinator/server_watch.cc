@@ -1,4 +1,5 @@
-// Streams: who watches is told what changes, who waits is answered when nothing is open any more.
+// Streams: a client that watches gets what changes, one that waits is answered when nothing is open
+// any more.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ using nlohmann::json;
 
 namespace {
 
-// Watchers are people: 20 updates a second are enough, and a job of a few milliseconds is told
+// Watchers are people: 20 updates a second are enough, and a job of a few milliseconds is sent
 // once.
 constexpr std::int64_t kWatchPeriod = 50 * kMillisecond;
 // Larger sweeps are described once, at the start: describing one again costs time per run.
@@ -102,7 +103,7 @@ void Server::begin_watch(Client& client, const Request& request, SweepId sweep,
   });
 }
 
-/// As long as there is a client to be told, and something to end.
+/// As long as there is a client that waits, and something to end.
 void Server::mind_end(std::uint64_t id) {
   loop_.at(coordinator_.now().boot_ns + kEndPeriod, [this, id] {
     Client* client = find(id);

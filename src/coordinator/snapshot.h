@@ -1,4 +1,4 @@
-// What the coordinator tells its clients: plain values, and their JSON.  The only header of
+// What the coordinator sends its clients: plain values, and their JSON.  The only header of
 // coordinator/ that view/ may include.  Field names on the wire are the member names unless a
 // comment says otherwise; absent optionals are JSON null; instants are RFC 3339 UTC strings on the
 // wire ("2026-11-21T13:00:00.123Z"), wall-clock nanoseconds here (0: not yet).

@@ -1,5 +1,5 @@
 // When nothing goes on by itself any more: all that is open is held, or waits for what is held.
-// A client that watches an unattended sweep is to be told so then, not to wait forever.  What the
+// A client that watches an unattended sweep is to get to know that, not to wait forever.  What the
 // circuit breaker holds goes on by itself.  Pure.
 #pragma once
 

@@ -33,7 +33,7 @@ Result<std::shared_ptr<os::Spawned>> start_step(slurm::Steps& steps, const slurm
   Result<void> ready = make_handover(folder, owner, handover, call.umask);
   if (!ready) ready = Error{ErrorKind::Unavailable, 0, ready.error().message};
   if (ready) ready = check_claim(os::parent_of(folder), owner);
-  // Of a step that is not begun after all the list of steps tells.
+  // The list of steps shows that a step was not begun after all.
   const std::string number = steps.allocation() + "\n";
   const mode_t mode = handover_mode(call.umask);
   const bool is_ours = ready || ready.error().kind != ErrorKind::Busy;

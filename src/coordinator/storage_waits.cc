@@ -393,7 +393,7 @@ std::unique_ptr<StorageWaits> Coordinator::make_storage_waits() {
       parts_.aside_for_submits([folder = std::move(folder), found = std::move(found)] {
         const Result<void> tried = os::try_writing(folder);
         const int code = tried ? 0 : tried.error().os_errno;
-        // Others (no permission) are for a start to tell.
+        // Others (no permission) are left for a start to report.
         const StorageWaits::Look seen{.os_errno = is_storage_errno(code) ? code : 0,
                                       .device = os::device_of(folder)};
         return [found, seen] { found(seen); };

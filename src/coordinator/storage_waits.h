@@ -54,7 +54,7 @@ class StorageWaits {
     std::function<bool(JobId)> is_starting = {};    // it was chosen, and doesn't run yet
     std::function<void(JobId)> freed = {};          // holds() has changed
     std::function<void(SweepId)> changed = {};      // of its jobs, why they wait
-    std::function<void(SweepId)> lasts = {};        // it has gone on for a while: tell people
+    std::function<void(SweepId)> lasts = {};        // it has gone on for a while: notify people
   };
   explicit StorageWaits(Parts parts);
   ~StorageWaits();

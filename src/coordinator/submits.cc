@@ -276,7 +276,7 @@ bool Coordinator::may_find_results(const SweepSpec& file, const SubmitContext& c
   const Sweep* known = world.sweep(same);
   const bool is_known = same && (known == nullptr || !is_superseded(world, *known, context));
   const bool may_run_again = context.rerun || context.add || context.unique_name;
-  const bool is_found_anyway = context.engine == kSlurm;  // its folders tell what has ended
+  const bool is_found_anyway = context.engine == kSlurm;  // its folders show what has ended
   return !is_known && !may_run_again && !is_found_anyway;
 }
 

@@ -48,7 +48,7 @@ std::optional<bool> was_done(const store::HandedNeed& need) {
   return state == "done";
 }
 
-/// Whether all of them are done; waits for what is not told yet until `deadline_ns`.  nullopt:
+/// Whether all of them are done; waits for what is not known yet until `deadline_ns`.  nullopt:
 /// `cares` has become false.
 std::optional<bool> are_done(const std::vector<store::HandedNeed>& needs, std::int64_t deadline_ns,
                              const std::function<bool()>& cares) {

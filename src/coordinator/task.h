@@ -1,8 +1,8 @@
 // A task: the coordinator of an allocation, which runs what another one handed over to a cluster.
 //
-// It begins with the handover and what earlier lives of the task have told, decides like any other
-// coordinator, tells of every event by files (store/record_store.h), and leaves when all of it has
-// ended.  What the cluster does to it reaches it by signals:
+// It begins with the handover and what earlier lives of the task have reported, decides like any
+// other coordinator, reports every event by files (store/record_store.h), and leaves when all of it
+// has ended.  What the cluster does to it reaches it by signals:
 //   SIGTERM   the cluster ends it (scancel, preemption, shutdown): everything is stopped, and the
 //             coordinator that asks the cluster decides what became of its jobs
 //   SIGUSR1   the other coordinator asks that some of its jobs end (store/end_request.h)
@@ -44,12 +44,12 @@ class Task {
   /// done are left alone: who handed them over decides about them when the task has ended.
   static Result<Task> read(TaskOptions options);
 
-  /// An earlier life has told all there is; nothing is to be done.
+  /// An earlier life has reported all there is; nothing is to be done.
   bool is_closed() const { return closed_; }
-  /// 0: its jobs are done, or whether they are is told by records alone (`jobs_each`).
+  /// 0: its jobs are done, or whether they are is in the records alone (`jobs_each`).
   int exit_code(const World& world) const;
 
-  /// Before anything is told.
+  /// Before anything is reported.
   Result<std::unique_ptr<RecordStore>> open_store();
   /// Once a turn, before anything is started: nothing more is where no time is left for it.
   void mind_time(Coordinator& core);
@@ -57,7 +57,7 @@ class Task {
   bool should_leave(const Coordinator& core) const;
   /// Jobs that were to end before the task began, and from then on.
   void begin(Coordinator& core, os::Loop& loop, Errands& errands) const;
-  /// What runs is told every few seconds, from now on.
+  /// What runs is reported every few seconds, from now on.
   void tell_present(Coordinator& core, os::Loop& loop, Errands& errands) const;
   void on_signal(int signal, Coordinator& core, RecordStore& store);
   /// The last word on the shared file system.  Blocks for a minute at most.
@@ -71,7 +71,7 @@ class Task {
   store::Handover handover_;
   std::vector<store::Record> told_;
   std::int32_t life_ = 1;
-  mode_t mode_ = 0600;  // of the files by which it tells
+  mode_t mode_ = 0600;  // of the files by which it reports
   bool closed_ = false;
   bool ended_ = false;  // by the cluster
   bool time_is_up_ = false;

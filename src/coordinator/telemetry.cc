@@ -223,7 +223,7 @@ void Telemetry::share_cores(const std::vector<AttemptId>& asked) {
   }
 }
 
-/// A sum is known only if every GPU tells its part, and all of it is the attempt's; of a GPU that
+/// A sum is known only if every GPU reports its part, and all of it is the attempt's; of a GPU that
 /// it shares, the memory of its own processes.
 void Telemetry::take_gpus(const Live& live, UsageReading& reading) const {
   Stat busy, memory, power, temperature, clock;

@@ -1,8 +1,8 @@
 // What live attempts use: readings, asked for once a second, rolled up here and stored by the
 // minute.  Runs on the deciding thread and never blocks: reading is the inventory's (the probe's).
 //
-// A reading that fails is unknown, and the next one tells what happened since the last one that
-// did not.  Where readings cost more than expected there are fewer of them.
+// A reading that fails is unknown, and the next one has what happened since the last one that did
+// not.  Where readings cost more than expected there are fewer of them.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Attempts of a coordinator before this one whose keeper has not told of them yet.
+// Attempts of a coordinator before this one whose keeper has not reported them yet.
 #pragma once
 
 #include "coordinator/coordinator.h"

@@ -102,7 +102,7 @@ struct SpawnFailed {
   int os_errno = 0;
   std::string object;  // the path or value concerned
 };
-/// It ended and its tree is gone.  Told again until it is acknowledged, as SpawnFailed is.
+/// It ended and its tree is gone.  Reported again until it is acknowledged, as SpawnFailed is.
 struct Exited {
   AttemptId id;
   std::optional<int> exit_code;

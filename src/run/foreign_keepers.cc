@@ -1,4 +1,4 @@
-// Their ends are looked for: nothing else tells of them.
+// Their ends are looked for: nothing else reports them.
 #include "run/foreign_keepers.h"
 
 #include <algorithm>

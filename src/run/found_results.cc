@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::size_t kLongest = 4u << 20;
 
-/// Records of before told the home as part of a variable that the job got.
+/// Earlier records have the home as part of a variable that the job got.
 std::string home_in(const nlohmann::json& record) {
   if (const auto it = record.find("home"); it != record.end() && it->is_string()) return *it;
   const auto environment = record.find("environment");

@@ -1,4 +1,4 @@
-// Results that lie in a sweep's folder, as their attempt.json tell it: whose they are, and which
+// Results that lie in a sweep's folder, as their attempt.json has it: whose they are, and which
 // are finished.
 #pragma once
 
@@ -14,7 +14,7 @@ namespace pergpu {
 struct FoundResult {
   std::string folder = {};  // of the step
   AttemptId id = {};
-  std::string home = {};   // "": not told
+  std::string home = {};   // "": not known
   std::string sweep = {};  // its name
   std::string state = {};  // "done", "running", …
 };

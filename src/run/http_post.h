@@ -22,7 +22,7 @@ struct HttpPost {
 /// redirect is not followed), no curl.  `env` is curl's environment: PATH, proxies, certificates.
 Result<std::string> post(const HttpPost& request, const std::vector<std::string>& env);
 
-/// What curl is told.  Exposed for tests.
+/// The configuration of curl.  Exposed for tests.
 std::string curl_config(const HttpPost& request);
 
 }  // namespace pergpu

@@ -22,7 +22,8 @@ struct LivingKeeper {
 /// This user's whose home has this path, as far as they can be seen from here.  Reads all of /proc.
 std::vector<LivingKeeper> living_keepers(const std::string& home);
 
-/// Tells a folder from others that have, or get, its path: "DEVICE:INODE"; "": there is none.
+/// Distinguishes a folder from others that have, or get, its path: "DEVICE:INODE"; "": there is
+/// none.
 std::string home_identity(const std::string& home);
 
 /// "job 3 (process 4711)" of each attempt that these have, for people; of one without an attempt

@@ -1,4 +1,4 @@
-// Nothing here waits: keepers are told, and what they say arrives through the loop.
+// Nothing here waits: keepers get requests, and what they say arrives through the loop.
 #include "run/local.h"
 
 #include <signal.h>
@@ -251,7 +251,7 @@ void LocalEngine::start(LaneId lane, AttemptPlan plan) {
 
 void LocalEngine::stop(AttemptId id, StopHow how) {
   const auto it = attempts_.find(id);
-  // Of one that its keeper has not told of yet Started, when it comes, brings the stop again.
+  // Of one that its keeper has not reported yet Started, when it comes, brings the stop again.
   if (expected_.contains(id)) return watch_stop(id, how);
   if (it == attempts_.end() || it->second.ended) return;
   it->second.stop = how;
@@ -349,7 +349,7 @@ void LocalEngine::on_frame(KeeperId id, os::FrameStream::Frame frame) {
     keepers_.at(id).link->break_off("it sent an invalid message");
   };
   const auto sender = keepers_.find(id);
-  if (sender == keepers_.end()) return;  // it was told to leave
+  if (sender == keepers_.end()) return;  // it was asked to leave
   // Whose it is isn't known before its STATE, which says all of it.
   const bool is_new = sender->second.state_wanted && sender->second.link->pid() == 0;
   if (is_new && static_cast<keeper::Type>(frame.type) != keeper::Type::State) return;

@@ -10,7 +10,7 @@
 // proves nothing and is made again.
 //
 // A job may stop its keeper (SIGSTOP): the keeper is made to go on.  One that does not end what it
-// was told to end, and does not answer, is ended with everything below it (stop_watch.h).
+// was asked to end, and does not answer, is ended with everything below it (stop_watch.h).
 #pragma once
 
 #include <chrono>
@@ -101,7 +101,7 @@ class LocalEngine final : public Engine {
     std::uint64_t start_ticks = 0;
     std::string log_path = {};
     std::optional<std::chrono::nanoseconds> grace = std::nullopt;  // of its plan
-    std::vector<std::string> groups = {};  // control groups, as its keeper told
+    std::vector<std::string> groups = {};  // control groups, as its keeper reported
     bool started_told = false;
     bool ended = false;
     bool is_buried = false;  // its tree is being ended, because no keeper has it

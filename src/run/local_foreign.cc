@@ -28,7 +28,7 @@ std::optional<ForeignKeepers::Keeper> LocalEngine::foreign_of(KeeperId id,
                                                               const keeper::State& state) const {
   std::optional<os::KeeperWords> words = os::keeper_words(state.pid);
   if (!words || words->number != state.keeper) words.emplace();  // it can't be seen from here
-  // Releases that gave two homes one run folder told it in the command line only.
+  // Releases that gave two homes one run folder had it in the command line only.
   if (!state.home.empty()) words->home = state.home;
   // A release before may have spelled it through a link.
   const bool has_path = words->home.empty() || words->has_home(config_.home);
@@ -78,7 +78,7 @@ void LocalEngine::look_at_foreign() {
   if (!ended.empty() && foreign_.empty() && !is_adopting_) remove_leftovers();
 }
 
-/// Its keeper is the parent of the very process that the store tells of.
+/// Its keeper is the parent of the very process that the store names.
 bool LocalEngine::is_proven_of(const ForeignKeepers::Keeper& foreign, AttemptId id) const {
   const auto it = expected_.find(id);
   if (it == expected_.end() || it->second.pid == 0) return false;

@@ -73,7 +73,7 @@ Result<void> LocalEngine::learn_numbers() {
   return {};
 }
 
-/// Best effort: the files of the keepers themselves tell, too, as long as they are there.
+/// Best effort: the files of the keepers themselves show it, too, as long as they are there.
 void LocalEngine::write_last_number() const {
   if (!config_.has_home()) return;
   const std::string number = std::to_string(last_keeper_);
@@ -201,7 +201,7 @@ bool LocalEngine::is_known(KeeperId id) const {
 /// Never those of a keeper that lives: it has them for another attempt.
 std::vector<std::string> LocalEngine::groups_to_bury(const Tracked& tracked) const {
   std::vector<std::string> out = tracked.groups;
-  if (out.empty()) {  // killed before it could tell
+  if (out.empty()) {  // killed before it could report that
     out = os::groups_named(config_.groups, os::cgroup_name(config_.home, tracked.keeper.value));
   }
   std::erase_if(out, [&](const std::string& folder) {
@@ -271,7 +271,7 @@ void LocalEngine::find_keepers() {
   await_hidden();
 }
 
-/// Keepers of expected attempts that live although nothing in the run folder tells of them.
+/// Keepers of expected attempts that live although nothing in the run folder shows them.
 void LocalEngine::await_hidden() {
   const auto is_missing = [this](const auto& entry) {
     return entry.second.keeper && !is_known(entry.second.keeper);
@@ -495,7 +495,7 @@ void LocalEngine::remove_group_of(KeeperId id) {
   os::remove_groups(os::groups_named(config_.groups, os::cgroup_name(config_.home, id.value)));
 }
 
-/// A keeper that does not answer holds up its own attempts, and those of which nothing tells that
+/// A keeper that does not answer holds up its own attempts, and those of which nothing shows that
 /// it has not got them.
 void LocalEngine::give_up_waiting() {
   if (!is_adopting_) return;

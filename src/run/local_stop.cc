@@ -2,7 +2,7 @@
 // -STOP 0` and debuggers do), spin, or wait for a file system that hangs.
 //
 // A stopped keeper is made to go on as soon as it is seen.  That is looked for, since the kernel
-// tells a stop to the parent only, and an adopted keeper's parent is not this process.
+// reports a stop to the parent only, and an adopted keeper's parent is not this process.
 #include <signal.h>
 
 #include <algorithm>

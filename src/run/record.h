@@ -15,7 +15,7 @@ namespace pergpu {
 
 struct AttemptRecord {
   AttemptId id = {};
-  std::string home = {};  // whose job it is; "": not told
+  std::string home = {};  // whose job it is; "": not known
   std::string sweep = {};
   std::string run = {};
   std::string step = {};

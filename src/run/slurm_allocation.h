@@ -1,4 +1,4 @@
-// What `scontrol show` tells of an allocation: its nodes, and what it has of each.  Pure.
+// What `scontrol show` reports of an allocation: its nodes, and what it has of each.  Pure.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ Result<std::vector<AllocationNode>> parse_allocation(std::string_view text);
 /// "n[08-10,12]-ib,m3" as names; ErrorKind::Corrupt: it is no list of nodes.
 Result<std::vector<std::string>> hosts_of(std::string_view text);
 
-/// "RUNNING"; "": it is not told.
+/// "RUNNING"; "": not reported.
 std::string parse_job_state(std::string_view text);
 
-/// NodeHostName of `scontrol show node`: what the machine calls itself; "": it is not told.
+/// NodeHostName of `scontrol show node`: what the machine calls itself; "": not reported.
 std::string parse_node_host(std::string_view text);
 
 }  // namespace pergpu::slurm

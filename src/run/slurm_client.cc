@@ -1,5 +1,5 @@
-// Whether sbatch failed before or after the controller took the job is told by its words; where
-// they do not tell, it may have been taken, and the queue has to be asked.
+// Whether sbatch failed before or after the controller took the job is seen by its words; where
+// they do not show it, it may have been taken, and the queue has to be asked.
 #include "run/slurm_client.h"
 
 #include <fmt/format.h>

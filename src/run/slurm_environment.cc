@@ -1,4 +1,4 @@
-// Where Slurm's configuration lies is told by SLURM_CONF.
+// SLURM_CONF says where Slurm's configuration lies.
 #include "run/slurm_environment.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Sees to it that what was told to stop ends, although the process that was told so may be stopped,
+// Ensures that what was asked to stop ends, although the process that was asked may be stopped,
 // spin or hang.
 //
 // An attempt's keeper has until `due` to end it.  Then the keeper is asked for a sign of life: one
@@ -37,7 +37,7 @@ class StopWatch {
   StopWatch(const StopWatch&) = delete;
   StopWatch& operator=(const StopWatch&) = delete;
 
-  /// It was told to stop: its keeper kills it at `kill_ns` (boot clock) at the latest.  An earlier
+  /// It was asked to stop: its keeper kills it at `kill_ns` (boot clock) at the latest.  An earlier
   /// instant counts, whichever was said first.
   void watch(AttemptId id, std::int64_t kill_ns);
   void forget_all();

@@ -227,7 +227,7 @@ class Consumer final : public Endpoint {
     Owner rescued;           // whose last items were looked after
     std::uint32_t told = 0;  // epoch of the last owner whose end was reported
     std::uint32_t telling = 0;
-    std::uint32_t drained_at = 0;  // where the ring's head is when that is to be told
+    std::uint32_t drained_at = 0;  // where the ring's head is when that is to be reported
     std::uint64_t last_sequence = 0;
     std::vector<bool> held;
   };

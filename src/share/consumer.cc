@@ -86,7 +86,7 @@ void Consumer::look(std::uint32_t p) {
   link.rescued = link.seen;
 }
 
-/// Tells of a producer's end once what it had published for us was taken.
+/// Reports a producer's end once what it had published for us was taken.
 bool Consumer::report(Taken& result) {
   for (std::uint32_t p = 0; p < lanes_.size(); ++p) {
     Link& link = lanes_[p];

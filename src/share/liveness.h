@@ -1,6 +1,6 @@
 // Whether the other end of a channel still lives.
 //
-// Two words tell, both in shared memory:
+// Two words show it, both in shared memory:
 //
 // - the owner: process, start time, state and epoch of the holder of a place, in one word that
 // changes in
@@ -51,14 +51,15 @@ struct Owner {
 };
 /// The epoch after `epoch`; never 0.
 std::uint32_t next_epoch(std::uint32_t epoch);
-/// Whether `epoch` came after `than`, as far as 19 bits tell.
+/// Whether `epoch` came after `than`, as far as 19 bits show it.
 bool is_newer(std::uint32_t epoch, std::uint32_t than);
 
-/// This process, state Attached, epoch 0.  `start` 0: it cannot be told, for want of descriptors.
+/// This process, state Attached, epoch 0.  `start` 0: it can't be determined, for want of
+/// descriptors.
 Owner this_process();
 
-/// Whether the process has ended (a zombie has).  False where it cannot be told.  Uses descriptors
-/// for a moment.
+/// Whether the process has ended (a zombie has).  False where it can't be determined.  Uses
+/// descriptors for a moment.
 bool has_ended(const Owner& owner);
 
 /// Forks between the first call of count_forks() and this process.  What was claimed before one is

@@ -225,7 +225,7 @@ struct Loader::Impl {
       }
       std::uint32_t slot = 0;
       if (!take_slot(slot, lock)) {
-        filled.notify_all();  // who waits is told why
+        filled.notify_all();  // waiters get the reason
         continue;
       }
       slots[slot].state = State::Filling;

@@ -44,7 +44,7 @@ class MetricsWriter {
   ~MetricsWriter() { release(); }
 
   /// Its number, from now on.  nullopt: it is empty, longer than kMetricNameBytes, has a NUL, or
-  /// there are kMetricNames already; then only the file can tell it.
+  /// there are kMetricNames already; then only the file can have it.
   std::optional<std::uint32_t> name(std::string_view text);
 
   /// All values at once: a reader sees all of them or none.  Of more than kMetricNames values the

@@ -156,7 +156,7 @@ class Naming {
   static Result<Naming> begin(std::atomic<std::uint64_t>* word) {
     Owner me = this_process();
     if (me.start == 0) return no_descriptor();
-    me.epoch = entries_.fetch_add(1);  // tells threads apart
+    me.epoch = entries_.fetch_add(1);  // distinguishes threads
     std::int64_t patience = os::awake_now_ns() + kParametersPatienceNs;
     while (true) {
       std::uint64_t found = word->load(), mine = me.pack();

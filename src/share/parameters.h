@@ -8,7 +8,7 @@
 // What is consistent: a snapshot has no half of an update in it where updates are made between
 // begin and end.  Of what is written outside of those, words of up to eight bytes that lie at a
 // multiple of their size are whole, and nothing else is promised.  An update whose process dies
-// inside stays half done; snapshots tell how many of these there were.
+// inside stays half done; snapshots show how many of these there were.
 #pragma once
 
 #include <cstddef>

@@ -2,8 +2,8 @@
 // by however many processes.  Tokens of all slots fit into a pipe, which is looked at when it is
 // made (pipe(7): who has many pipes gets small ones): a write never waits.
 //
-// The end of the other side is the end of file of its pipe; the header's counters tell closing and
-// leaving from dying.
+// The end of the other side is the end of file of its pipe; the header's counters distinguish
+// closing and leaving from dying.
 #include "share/pipe_channel.h"
 
 #include <fcntl.h>

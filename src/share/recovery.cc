@@ -59,7 +59,7 @@ bool bury(Place& place) {
   if (is_gone(owner)) return true;
   if (!has_ended(owner)) return false;
   std::uint64_t dead = owner.with(PlaceState::Dead).pack();
-  place.previous.store(dead);  // first: who sees the place empty can tell why
+  place.previous.store(dead);  // first: a process that sees the place empty can see why
   return place.owner.compare_exchange_strong(word, dead);
 }
 

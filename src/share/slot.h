@@ -14,8 +14,8 @@ enum class Outcome {
   TimedOut,
   Interrupted,  // by a signal; nothing else happened
   Ended,        // nothing is left and nothing can come: all closed; or this producer is closed
-  PeerDied,     // told once a death, after what it had published was taken
-  PeerLeft,     // detached without close(): told once, too
+  PeerDied,     // reported once a death, after what it had published was taken
+  PeerLeft,     // detached without close(): reported once, too
   Corrupt,      // shared memory holds what cannot be; this end is of no use any more
   Stale,        // this end is another process's now, was detached, or came here by fork()
 };

@@ -42,7 +42,7 @@ std::uint64_t emptied(std::uint64_t word, std::uint64_t cut) {
 Owner owner_of(std::uint64_t word) { return Owner::unpack(word & kWho); }
 bool is_dead(std::uint64_t word) { return (word & kWho) != 0 && has_ended(owner_of(word)); }
 
-/// 0: it cannot be told, for want of descriptors.
+/// 0: it can't be determined, for want of descriptors.
 std::uint64_t who_we_are() {
   Owner me = this_process();
   return me.start == 0 ? 0 : me.with(PlaceState::Vacant).pack() & kWho;

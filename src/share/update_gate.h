@@ -57,7 +57,7 @@ class UpdateGate {
   /// living processes.  Unavailable: this process has no descriptor left to look at itself.
   Result<void> attach();
 
-  /// Into an update; false: only enter() can tell.  Nests: a thread that is inside gets in.  At
+  /// Into an update; false: only enter() can decide.  Nests: a thread that is inside gets in.  At
   /// most 4,095 threads of a process are inside at the same time.
   bool try_enter();
   /// The same, waiting for a copy to end.  Ready, TimedOut or Interrupted; errors of attach().
@@ -96,7 +96,7 @@ class UpdateGate {
   std::span<UpdatePlace> places_;
   std::atomic<std::uint64_t> held_ = 0;  // number of the place, from 1, and forks of its process
   std::uint64_t mine_ = 0;               // in closed_by, between close() and open()
-  const std::uint64_t serial_;           // tells gates of a process apart
+  const std::uint64_t serial_;           // distinguishes gates of a process
 };
 
 }  // namespace pergpu::share

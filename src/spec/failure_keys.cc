@@ -1,4 +1,4 @@
-// Which classes a user may name here: those that a log can tell, and those that may be tried again.
+// Which classes a user may name here: those that a log can show, and those that may be tried again.
 #include "spec/failure_keys.h"
 
 #include <fmt/core.h>

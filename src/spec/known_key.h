@@ -36,7 +36,7 @@ struct KeyType {
     Variables,  // a table: names of variables -> strings or numbers
     Table,      // of `members`
     Tables,     // a list of tables of `members`
-    // Sections: what is in them is told by more than their own row.
+    // Sections: what is in them is described by more than their own row.
     Lists,     // a table: parameters -> lists (spec/value_list.h)
     Values,    // a table: parameters -> values
     Rows,      // a list of such tables

@@ -1,4 +1,5 @@
-// Whom a sweep tells how it goes: the tables [notify] of its file, and the channels that they name.
+// Who gets notifications of a sweep: the tables [notify] of its file, and the channels that they
+// name.
 //
 // Secrets are no part of it: where one is needed stands `$NAME`, a variable of the environment that
 // the sweep was submitted with.
@@ -47,7 +48,8 @@ std::optional<NotifyChannel::Kind> notify_kind_of(std::string_view name);
 
 std::vector<NotifyChannel> channels_of(const std::vector<NotifySpec>& tables);
 
-/// What tells a channel from the sweep's others: "slack $SLACK_URL".  No two of a file are equal.
+/// What distinguishes a channel from the sweep's others: "slack $SLACK_URL".  No two of a file are
+/// equal.
 std::string key_of(const NotifyChannel& channel);
 
 /// The same for people: of a URL nothing but its host, of a command nothing that looks secret.

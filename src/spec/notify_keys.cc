@@ -203,7 +203,7 @@ NotifySpec read_table(Report& report, const Node& table) {
   return spec;
 }
 
-/// Two equal ones would be told everything twice.
+/// Two equal ones would get everything twice.
 void check_each_once(Report& report, const std::vector<NotifySpec>& tables,
                      const std::vector<Place>& places) {
   std::vector<std::string> seen;

@@ -53,7 +53,7 @@ std::string run_folder_name(const RunParameters& parameters, std::int64_t index,
   for (const std::string& column : columns) {
     const std::string* text = shown(column);
     if (text == nullptr) continue;
-    // A table or a list would be all braces: it tells runs apart only where nothing else does.
+    // A table or a list would be all braces: it distinguishes runs only where nothing else does.
     if (has_plain && is_structure(*text)) continue;
     name += separator;
     separator = ',';

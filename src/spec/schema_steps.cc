@@ -53,7 +53,7 @@ void check_growth(Draft& draft, const StepDraft& step) {
   const auto wrong = [&](std::string_view what) {
     draft.report.error(step.grow_at, fmt::format("{}: `grow` {}", step.where, what));
   };
-  if (spec.grow == Growth{}) return;  // told already, or an empty table
+  if (spec.grow == Growth{}) return;  // reported already, or an empty table
   const auto lacks = [&](std::string_view key, bool has_value) {
     return !has_value && !is_unknown(draft, step, key);
   };

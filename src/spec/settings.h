@@ -25,7 +25,7 @@ inline constexpr std::string_view kSettings[] = {"priority", "weight", "max_para
 /// Looks like KEY=VALUE; a selector may have a `=` behind a `/` only.
 bool is_setting(std::string_view word);
 
-/// Invalid: nothing was given, or some of it cannot be; the message tells every mistake.
+/// Invalid: nothing was given, or some of it cannot be; the message has every mistake.
 Result<Settings> settings_of(const std::vector<std::string>& words);
 
 }  // namespace pergpu

@@ -156,7 +156,7 @@ Result<StartSize> start_size_once(const StepSpec& step, const std::string& runs_
 void visit_start_sizes(const StepSpec& step, const std::vector<RunSpec>& runs,
                        const std::function<bool(const StartOfRun&)>& visit) {
   if (step.once) {
-    // Where the lines are too long that is another mistake, and told.
+    // Where the lines are too long that is another mistake, and reported.
     std::size_t bytes = 0;
     for (const RunSpec& run : runs) bytes += run.json.size() + 1;
     const bool has_lines = uses_runs(step) && bytes <= kMostArgumentBytes;

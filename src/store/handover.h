@@ -15,7 +15,7 @@
 
 namespace pergpu::store {
 
-/// A job that has to be done before another one can run: its attempt.json in `out` tells.
+/// A job that has to be done before another one can run: its attempt.json in `out` shows it.
 struct HandedNeed {
   JobId job = {};
   std::string out = {};  // absolute

@@ -15,7 +15,7 @@ namespace pergpu::store {
 
 struct Present {
   AttemptId attempt = {};
-  std::int64_t at_wall_ns = 0;  // when it was told, by the clock of that machine
+  std::int64_t at_wall_ns = 0;  // when it was sent, by the clock of that machine
   std::string status = {};      // STATUS= of PERGPU_NOTIFY
   std::string progress = {};    // PROGRESS=
   UsageReading reading = {};    // without its time, which is of another machine's clock

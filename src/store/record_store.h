@@ -1,6 +1,6 @@
 // The store of a task on a node: it begins with what was handed over and what earlier lives of the
-// task have told, and what is appended goes out as files of records (store/records.h).  There is no
-// database: the folder may lie on a file system that many machines share.
+// task have reported, and what is appended goes out as files of records (store/records.h).  There
+// is no database: the folder may lie on a file system that many machines share.
 //
 // Only events of jobs and what they used go out.  Whatever else is appended is known to this
 // process alone.
@@ -52,8 +52,8 @@ class RecordStore final : public Store {
   /// another coordinator decides of these jobs must not be contradicted.
   void seal();
   /// Everything that was appended goes out as one file, in the place of the parts.  `closed`: this
-  /// task will tell nothing more, in no later life either.  Blocks.  REQUIRES: nothing is appended
-  /// after it.
+  /// task will report nothing more, in no later life either.  Blocks.  REQUIRES: nothing is
+  /// appended after it.
   Result<void> finish(bool closed);
 
  private:

@@ -1,10 +1,10 @@
-// What a task on a node has to tell: files in the handover's folder, each written once and renamed
-// into its place, so that a reader that finds one finds all of it.
+// What a task on a node has to report: files in the handover's folder, each written once and
+// renamed into its place, so that a reader that finds one finds all of it.
 //
 // A life is one start of the task: the cluster may start it again.  `<task>.<life>.<part>.jsonl`
-// are written while it runs; when it has told all, `<task>.<life>.jsonl` takes their place.
+// are written while it runs; when it has reported all, `<task>.<life>.jsonl` takes their place.
 // Each line is an event of a job, or some minutes of what an attempt used; the last one of a whole
-// life says whether the task is closed: all that it will ever do was told.
+// life says whether the task is closed: all that it will ever do was reported.
 #pragma once
 
 #include <cstdint>

@@ -68,7 +68,7 @@ struct Archived {
   JobId first_job = {};
   JobId last_job = {};
   std::int64_t jobs = 0;  // with older versions
-  // Told by load(), from the sweep's row; append() does not look at them:
+  // Set by load(), from the sweep's row; append() does not look at them:
   std::string root = {};
   std::string name = {};
   Instant at = {};

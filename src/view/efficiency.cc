@@ -15,7 +15,7 @@ namespace {
 /// More than this times its share is more than the noise of measuring.
 constexpr double kOverShare = 1.1;
 
-/// Times are told in milliseconds: of one that took none, nothing can be said of its cores.
+/// Times are given in milliseconds: of one that took none, nothing can be said of its cores.
 constexpr std::int64_t kShortestNs = 1'000'000;
 
 double seconds_of(const Bar& bar) { return static_cast<double>(bar.end_ns - bar.begin_ns) / 1e9; }

@@ -33,7 +33,7 @@ struct CpuUse {
   double beyond_cores_s = 0;   // time in which more was promised than there is
   double most_used = 0;        // cores in use at once
   std::size_t over_share = 0;  // attempts that used more than their share
-  std::size_t unknown = 0;     // attempts that live, or did not tell
+  std::size_t unknown = 0;     // attempts that live, or have no record
 };
 
 struct Efficiency {

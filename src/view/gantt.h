@@ -1,5 +1,5 @@
 // The Gantt chart of a report: a row a lane, a bar an attempt, as inline SVG.  Below a bar a strip
-// tells how busy its GPU was, or on a lane without one how much of its share of the cores it used.
+// shows how busy its GPU was, or on a lane without one how much of its share of the cores it used.
 #pragma once
 
 #include <cstdint>

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-/// Instants are told in milliseconds and the clocks are read one after the other.
+/// Instants are given in milliseconds and the clocks are read one after the other.
 constexpr double kClocksAgree_s = 0.05;
 
 template <typename T>
@@ -35,7 +35,7 @@ json object_of(const Fields& fields) {
   return object;
 }
 
-/// As op `show` tells it, of the measures that AttemptUsage has.
+/// As op `show` has it, of the measures that AttemptUsage has.
 json value_of(const AttemptUsage& usage) {
   json mean = json::object();
   json most = json::object();

@@ -69,7 +69,7 @@ struct AttemptFacts {
   std::vector<std::pair<std::string, std::string>> files = {};  // of its command: path, hash
 };
 
-/// "ok", "exit", …; "running"; "unknown" when nothing tells.
+/// "ok", "exit", …; "running"; "unknown" when nothing shows it.
 std::string outcome_of(const AttemptFacts& attempt);
 /// All that it had; none: not known.
 std::vector<std::string> lanes_of(const AttemptFacts& attempt);

@@ -54,7 +54,7 @@ std::string short_name_of(const JobSnapshot& job) {
   return fmt::format("{}/{}", job.run.empty() ? "_once" : job.run, job.step);
 }
 
-/// An older coordinator tells only of the first.
+/// An older coordinator reports only the first.
 std::vector<std::string> lanes_of(const JobSnapshot& job) {
   if (!job.lanes.empty() || !job.lane) return job.lanes;
   return {*job.lane};

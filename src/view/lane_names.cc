@@ -1,4 +1,4 @@
-// Numbers at the ends of names are told as ranges where three or more follow each other.
+// Numbers at the ends of names are shown as ranges where three or more follow each other.
 #include "view/lane_names.h"
 
 #include <fmt/format.h>

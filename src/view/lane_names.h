@@ -6,7 +6,7 @@
 
 namespace pergpu::view {
 
-/// "gpu0", "gpu0-3", "gpu0,2,5-7": names of one pool are told by their numbers.
+/// "gpu0", "gpu0-3", "gpu0,2,5-7": names of one pool are shown by their numbers.
 std::string lanes_text(const std::vector<std::string>& names);
 
 }  // namespace pergpu::view

@@ -11,7 +11,7 @@ namespace pergpu::view {
 /// Columns that a table may take: those of the terminal, or 200 where there is none.
 int room_of(const Style& style);
 
-/// A value of a table: enough of it to tell it from others.
+/// A value of a table: enough of it to distinguish it from others.
 std::string short_value(std::string_view text, const Style& style);
 
 /// The text; of a long one the beginning, and how long it is.

@@ -16,7 +16,7 @@
 
 namespace pergpu::view {
 
-/// What is to be told (coordinator/notice_facts.h writes it).
+/// What is to be sent (coordinator/notice_facts.h writes it).
 struct Notice {
   std::vector<std::string> events = {};  // "failure", "hold", "outage", "end", "test"
   SweepSnapshot sweep = {};              // `rows` and `runs`: of those that the table shows

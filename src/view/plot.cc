@@ -65,7 +65,7 @@ class Scale {
 
   bool by_word() const { return by_word_; }
   bool logarithmic() const { return logarithmic_; }
-  /// A column that tells runs apart.
+  /// A column that distinguishes runs.
   bool is_useful() const { return words_.size() > 1 && (!by_word_ || words_.size() <= kMostWords); }
 
   std::optional<double> place_of(const std::string& text) const {

@@ -63,7 +63,7 @@ std::string jobs_text(const TopSnapshot& s) {
   return out;
 }
 
-/// One gauge of all GPUs that tell it.
+/// One gauge of all GPUs that report it.
 template <typename Value>
 std::string gpu_gauge(const TopSnapshot& s, std::string_view name, std::string_view help,
                       Value value) {

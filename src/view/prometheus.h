@@ -39,7 +39,7 @@ class AttemptTally {
 
   /// `job` as it is now; to be called for every change that is seen.
   void see(const JobSnapshot& job);
-  /// It is no longer told of; it may be again.
+  /// It is no longer reported; it may be again.
   void forget(std::int64_t job);
 
   std::string text() const;

@@ -65,7 +65,7 @@ std::string sweeps_text(const TopSnapshot& s, const TopSurface& surface) {
   return text;
 }
 
-/// "87 %", or "?" where it is not told.
+/// "87 %", or "?" where it is not known.
 std::string mean_load_text(std::optional<double> share) {
   return share ? fmt::format("{:.0f} %", *share * 100) : "?";
 }

@@ -21,7 +21,7 @@
 
 namespace pergpu::view {
 
-/// What a GPU does, where that is told.
+/// What a GPU does, where that is known.
 struct GpuLoad {
   std::optional<double> utilization = std::nullopt;  // 0 to 1
   std::optional<double> power_w = std::nullopt;
@@ -31,7 +31,7 @@ struct GpuLoad {
 struct TopSnapshot {
   bool known = false;                               // a first snapshot has come
   std::int64_t now_ns = 0;                          // wall clock
-  std::string trouble = {};                         // what keeps us from being told; "": nothing
+  std::string trouble = {};                         // what keeps us from getting it; "": nothing
   std::map<std::int64_t, JobSnapshot> jobs = {};    // by id; of a long queue a window
   std::map<std::string, std::int64_t> counts = {};  // by state, those not in `jobs` too
   std::vector<SweepSummary> sweeps = {};

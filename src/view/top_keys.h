@@ -42,7 +42,7 @@ struct TopStep {
 TopStep press(TopState state, const TopKey& key, const TopSnapshot& snapshot,
               const TopSurface& surface);
 
-/// The page that tells the keys.
+/// The page that explains the keys.
 TopState::Page help_page(bool readonly);
 
 }  // namespace pergpu::view

@@ -81,7 +81,7 @@ TableRow cells_of(const TopLane& lane, const TopSnapshot& s) {
     return {Cell{lane.name, Tone::Bold}, Cell{name, Tone::Plain}, Cell{time, Tone::Busy},
             Cell{"", Tone::Plain}, Cell{sign_of_life(s, job), Tone::Dim}};
   }
-  // A lane that was busy when it was last told of tells nothing once no live job names it.
+  // A lane that was busy when it was last reported shows nothing once no live job names it.
   const bool is_closed = !lane.why.empty() && lane.state != "free";
   const std::string state = lane.state == "busy" && !is_closed ? "-" : lane.state;
   return {Cell{lane.name, Tone::Dim}, Cell{"-", Tone::Dim}, Cell{state, tone_of_state(state)},

@@ -1,5 +1,5 @@
 // What every function of the C interface has in common: nothing is thrown across it, errno stays,
-// structs of the caller may be of another version, and NULL is a mistake that is told.
+// structs of the caller may be of another version, and NULL is a mistake that is reported.
 #pragma once
 
 #include <pergpu_share.h>

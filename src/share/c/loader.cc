@@ -1,5 +1,5 @@
 // The C interface: loaders.  What is held is known here, too, so that a slot that is given back
-// twice is told; and the process, because a fork has none of the loader's threads.
+// twice is reported; and the process, because a fork has none of the loader's threads.
 #include "share/loader.h"
 
 #include <unistd.h>
