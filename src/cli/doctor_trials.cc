@@ -11,6 +11,7 @@
 #include <variant>
 #include <vector>
 
+#include "duration.h"
 #include "os/clock.h"
 #include "os/file.h"
 #include "os/spawn.h"
@@ -20,7 +21,6 @@
 namespace pergpu::cli {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
 constexpr std::int64_t kLongest = 30 * kSecond;
 
 /// "": it ended with exit code 0.
