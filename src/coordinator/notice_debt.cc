@@ -12,6 +12,7 @@
 #include "job/json_depth.h"
 #include "job/json_fields.h"
 #include "plural.h"
+#include "utf8_bytes.h"
 
 namespace pergpu {
 namespace {
@@ -23,13 +24,6 @@ constexpr std::int64_t kBetween = 300 * kSecond;  // failures that follow
 constexpr std::int64_t kFirstNoticePause = 2 * kSecond;
 constexpr std::int64_t kLongestNoticePause = 900 * kSecond;
 constexpr std::size_t kLongestText = 500;
-
-std::string shortened(std::string text) {
-  if (text.size() <= kLongestText) return text;
-  std::size_t end = kLongestText;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
-  return text.substr(0, end) + "…";
-}
 
 json to_json(const ChannelState& state) {
   const NoticeDebt debt = joined(state.sending, state.owed);
@@ -115,14 +109,15 @@ void settle_debt(ChannelState& state, std::int64_t now_ns) {
   state.last_sent_ns = now_ns;
 }
 
-bool put_off(ChannelState& state, std::string why, std::int64_t now_ns) {
+bool put_off(ChannelState& state, std::string_view why, std::int64_t now_ns) {
   state.owed = joined(std::exchange(state.sending, {}), state.owed);
   ++state.tries;
-  state.trouble = shortened(std::move(why));
+  state.trouble = abbreviated(why, kLongestText);
   state.not_before_ns = now_ns + pause_after(state.tries);
   if (state.tries < kMostTries) return false;
   state.owed = {};
-  state.trouble = shortened(fmt::format("gave up after {} tries: {}", state.tries, state.trouble));
+  state.trouble = abbreviated(fmt::format("gave up after {} tries: {}", state.tries, state.trouble),
+                              kLongestText);
   state.tries = 0;
   state.not_before_ns = 0;
   return true;

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "ids.h"
@@ -54,7 +55,7 @@ std::int64_t due_ns(const ChannelState& state);
 /// It arrived.
 void settle_debt(ChannelState& state, std::int64_t now_ns);
 /// It did not, and why: tried again later, or given up.  True: given up.
-bool put_off(ChannelState& state, std::string why, std::int64_t now_ns);
+bool put_off(ChannelState& state, std::string_view why, std::int64_t now_ns);
 
 /// Before try `tries + 1`.
 std::int64_t pause_after(int tries);

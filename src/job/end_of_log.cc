@@ -12,6 +12,7 @@
 #include "job/log_lines.h"
 #include "job/quoted.h"
 #include "job/traceback.h"
+#include "utf8_bytes.h"
 
 namespace pergpu {
 namespace {
@@ -561,11 +562,7 @@ std::string quotable(std::string_view line) {
   constexpr std::size_t kLongest = 200;
   std::string out(trimmed(line));
   std::erase_if(out, [](char c) { return static_cast<unsigned char>(c) < 0x20 || c == 0x7f; });
-  if (out.size() <= kLongest) return out;
-  std::size_t end = kLongest;
-  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xc0) == 0x80)
-    --end;  // whole characters
-  return out.substr(0, end) + "…";
+  return abbreviated(out, kLongest);
 }
 
 std::optional<LogVerdict> read_end_of_log(const LogQuestion& question) {

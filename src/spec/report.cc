@@ -5,19 +5,13 @@
 #include <fmt/core.h>
 
 #include "spec/diagnostics.h"
+#include "utf8_bytes.h"
 
 namespace pergpu {
 namespace {
 
 constexpr std::size_t kMaxErrors = 100;
 constexpr std::size_t kMaxLineBytes = 400;
-
-std::string cut_line(std::string_view line) {
-  if (line.size() <= kMaxLineBytes) return std::string(line);
-  std::size_t end = kMaxLineBytes;
-  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xC0U) == 0x80U) --end;
-  return std::string(line.substr(0, end)) + "…";
-}
 
 }  // namespace
 
@@ -52,7 +46,7 @@ void Report::add(Diagnostic::Severity severity, Place at, std::string message) {
   d.line = static_cast<int>(at.line);
   d.column = static_cast<int>(at.column);
   d.message = std::move(message);
-  if (at.line > 0) d.source_line = cut_line(source.line(at.line));
+  if (at.line > 0) d.source_line = abbreviated(source.line(at.line), kMaxLineBytes);
   found_.push_back(std::move(d));
 }
 

@@ -8,13 +8,9 @@
 
 #include <algorithm>
 
+#include "utf8_bytes.h"
+
 namespace pergpu {
-namespace {
-
-bool is_continuation(char c) { return (static_cast<unsigned char>(c) & 0xC0U) == 0x80U; }
-
-}  // namespace
-
 SourceText::SourceText(std::string path, std::string text)
     : path_(std::move(path)), text_(std::move(text)) {
   starts_.push_back(0);

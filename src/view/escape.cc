@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <iterator>
 
+#include "utf8_bytes.h"
 #include "view/utf8.h"
 
 namespace pergpu::view {
@@ -54,7 +55,7 @@ bool is_truncated_utf8(std::string_view text, std::size_t at) {
   const std::size_t want = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : lead >= 0xc2 ? 2 : 1;
   if (lead >= 0xf5 || text.size() - at >= want) return false;
   for (std::size_t i = at + 1; i < text.size(); ++i) {
-    if ((static_cast<unsigned char>(text[i]) & 0xc0u) != 0x80) return false;
+    if (!is_continuation(text[i])) return false;
   }
   return true;
 }

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "utf8_bytes.h"
 #include "view/escape.h"
 #include "view/utf8.h"
 
@@ -36,7 +37,7 @@ std::string short_line(std::string_view line) {
   constexpr std::size_t kEnd = 1'000;
   if (line.size() <= kLong) return std::string(line);
   const auto is_within_letter = [&](std::size_t at) {
-    return at < line.size() && (static_cast<unsigned char>(line[at]) & 0xc0u) == 0x80;
+    return at < line.size() && is_continuation(line[at]);
   };
   std::size_t begin = kBegin;
   while (begin > 0 && is_within_letter(begin)) --begin;
@@ -51,7 +52,7 @@ std::string short_reason(const std::string& reason) {
   const std::string begin = shortened(reason);
   if (begin == reason) return reason;
   std::size_t end = reason.size() - kEnd;
-  while (end < reason.size() && (static_cast<unsigned char>(reason[end]) & 0xc0u) == 0x80) ++end;
+  while (end < reason.size() && is_continuation(reason[end])) ++end;
   return begin + " ..." + reason.substr(end);
 }
 

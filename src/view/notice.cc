@@ -12,6 +12,7 @@
 
 #include "job/redact.h"
 #include "plural.h"
+#include "utf8_bytes.h"
 #include "view/escape.h"
 #include "view/jobs.h"
 #include "view/quantity.h"
@@ -29,19 +30,14 @@ constexpr std::size_t kLongestReason = 400;
 /// At most `most` bytes, whole lines where there are several, and a last word that says so.
 std::string cut_to(std::string_view text, std::size_t most) {
   if (text.size() <= most) return std::string(text);
-  std::size_t end = most;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  std::size_t end = whole_characters(text, most).size();
   const std::size_t line = text.rfind('\n', end);
   if (line != std::string_view::npos && line > 0) end = line;
   return std::string(text.substr(0, end)) + "\n…";
 }
 
 std::string one_line(const std::string& text) {
-  std::string line = safe_line(redact_text(text));
-  if (line.size() <= kLongestReason) return line;
-  std::size_t end = kLongestReason;
-  while (end > 0 && (static_cast<unsigned char>(line[end]) & 0xc0) == 0x80) --end;
-  return line.substr(0, end) + "…";
+  return abbreviated(safe_line(redact_text(text)), kLongestReason);
 }
 
 JobSnapshot without_secrets(JobSnapshot job) {

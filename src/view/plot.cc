@@ -12,6 +12,7 @@
 #include <optional>
 #include <utility>
 
+#include "utf8_bytes.h"
 #include "view/html.h"
 #include "view/quantity.h"
 
@@ -105,10 +106,7 @@ class Scale {
 
 std::string axis_text(const std::string& text) {
   if (text.size() <= kMostTextOnAxis) return html_text(text);
-  std::size_t end = kMostTextOnAxis - 1;
-  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0u) == 0x80)
-    --end;  // whole letters
-  return html_text(text.substr(0, end)) + "…";
+  return html_text(whole_characters(text, kMostTextOnAxis - 1)) + "…";
 }
 
 std::string title_of(const std::string& name, const Scale& scale) {

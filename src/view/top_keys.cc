@@ -7,6 +7,7 @@
 #include <array>
 #include <utility>
 
+#include "utf8_bytes.h"
 #include "view/jobs.h"
 #include "view/top_rows.h"
 #include "view/utf8.h"
@@ -253,10 +254,7 @@ void press_in_filter(TopState& state, const TopKey& key) {
     state.filter = state.filter_before;
     state.mode = Mode::Jobs;
   } else if (key.name == Name::Backspace) {
-    while (!state.filter.empty() &&
-           (static_cast<unsigned char>(state.filter.back()) & 0xc0u) == 0x80) {
-      state.filter.pop_back();
-    }
+    while (!state.filter.empty() && is_continuation(state.filter.back())) state.filter.pop_back();
     if (!state.filter.empty()) state.filter.pop_back();
   } else if (is(key, 0x15)) {  // Ctrl-U
     state.filter.clear();
