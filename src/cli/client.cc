@@ -18,6 +18,7 @@
 #include "cli/start.h"
 #include "coordinator/shell.h"
 #include "coordinator/stop_mark.h"
+#include "json_text.h"
 #include "os/clock.h"
 #include "os/terminal.h"
 #include "version.h"
@@ -68,13 +69,11 @@ bool is_older_version(const std::string& a, const std::string& b) {
   return left && right && *left < *right;
 }
 
-std::string to_line(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string to_line(const json& value) { return json_text(value); }
 
 std::string output_line(const json& value) {
   const bool ascii = os::is_terminal(STDOUT_FILENO);
-  return value.dump(-1, ' ', ascii, json::error_handler_t::replace) + "\n";
+  return json_text(value, ascii) + "\n";
 }
 
 Result<Connection> Client::connect() {

@@ -10,6 +10,7 @@
 #include "cli/attempt_files.h"
 #include "cli/result_files.h"
 #include "job/json_fields.h"
+#include "json_text.h"
 #include "view/jobs.h"
 
 namespace pergpu::cli {
@@ -129,7 +130,7 @@ view::JobHistory history_of(const json& whole) {
   const JobSnapshot& job = history.job;
   if (const json* params = member(whole, "params"); params != nullptr && params->is_object()) {
     for (const auto& [name, value] : params->items()) {
-      history.params.emplace_back(name, value.dump(-1, ' ', false, json::error_handler_t::replace));
+      history.params.emplace_back(name, json_text(value));
     }
   }
   history.needs = texts_of(whole, "needs");

@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "job/redact.h"
+#include "json_text.h"
 #include "os/spawn.h"
 #include "run/http_post.h"
 #include "run/run_program.h"
@@ -87,10 +88,8 @@ Result<std::string> send_http(const NotifyChannel& channel, const Environment& e
     request.body = view::ntfy_text(message);
   } else {
     request.headers = {"Content-Type: application/json"};
-    request.body = channel.kind == ChannelKind::Slack
-                       ? view::slack_body(message)
-                       : view::facts_of(notice, message)
-                             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    request.body = channel.kind == ChannelKind::Slack ? view::slack_body(message)
+                                                      : json_text(view::facts_of(notice, message));
   }
   if (!address->token.empty()) request.headers.push_back("Authorization: Bearer " + address->token);
   Result<std::string> sent = post(request, environment);
@@ -104,8 +103,7 @@ Result<std::string> run_hook(const NotifyChannel& channel, const std::string& fo
   Environment own = environment;
   for (const auto& [name, value] : view::hook_variables(notice, message))
     os::set_variable(own, name, value);
-  const std::string facts = view::facts_of(notice, message)
-                                .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  const std::string facts = json_text(view::facts_of(notice, message));
   const std::chrono::nanoseconds limit = channel.timeout;
   const Result<ProgramEnd> end = run_program({.argv = channel.command,
                                               .env = std::move(own),

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "cli/client.h"
 #include "cli/tail.h"
 #include "coordinator/snapshot.h"
 
@@ -19,10 +20,6 @@ namespace {
 constexpr std::size_t kMostPending = 256u << 10;
 /// Of a log so much is shown; a job that writes faster than the tab reads is shown its end.
 constexpr std::int64_t kTabLogKept = 64 << 10;
-
-std::string dump_of(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 }  // namespace
 
@@ -74,7 +71,7 @@ void WebTab::pump() {
   if (sources_.sweep) tell(*sources_.sweep, told_.sweep, sweep_begun_);
   if (sources_.sweep && !sources_.sweep->failure().empty() && !failure_told_) {
     failure_told_ = true;
-    send("failed", dump_of({{"topic", "sweep"}, {"why", sources_.sweep->failure()}}));
+    send("failed", to_line({{"topic", "sweep"}, {"why", sources_.sweep->failure()}}));
   }
   if (sources_.job) {
     follow_log();
@@ -92,7 +89,7 @@ void WebTab::tell(const WebFeed& feed, std::uint64_t& told, bool& begun) {
     begun = true;
     send(snapshot.name, snapshot.data);
     if (!topic.trouble().empty()) {
-      send("gap", dump_of({{"topic", &feed == sources_.all.get() ? "all" : "sweep"},
+      send("gap", to_line({{"topic", &feed == sources_.all.get() ? "all" : "sweep"},
                            {"why", topic.trouble()}}));
     }
     return;
@@ -161,7 +158,7 @@ void WebTab::tell_log() {
   log_at_ += static_cast<std::int64_t>(whole);
   told_.attempt = log_attempt_;
   told_.offset = log_at_;
-  send(std::exchange(log_reset_, false) ? "log.reset" : "log.more", dump_of(data));
+  send(std::exchange(log_reset_, false) ? "log.reset" : "log.more", to_line(data));
 }
 
 }  // namespace pergpu::cli

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "json_text.h"
+
 namespace pergpu {
 namespace {
 
@@ -39,7 +41,7 @@ std::string CodeVersions::to_text(const Files& files) {
           {{"hash", one.hash}, {"since_ns", one.since_wall_ns}, {"job", one.first.value}});
     }
   }
-  return all.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(all);
 }
 
 CodeVersions::Known CodeVersions::known_of(const std::string& text) {

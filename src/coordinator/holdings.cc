@@ -12,6 +12,7 @@
 
 #include "coordinator/meeting_request.h"
 #include "coordinator/snapshot.h"
+#include "json_text.h"
 #include "os/file.h"
 
 namespace pergpu {
@@ -193,7 +194,7 @@ void Holdings::save() const {
     ::unlink(table_.c_str());
     return;
   }
-  const std::string text = lines.dump(-1, ' ', false, json::error_handler_t::replace);
+  const std::string text = json_text(lines);
   const Result<void> written = os::write_file_atomic(table_, text, 0600, /*durable=*/false);
   if (!written) std::fprintf(stderr, "pergpu: %s\n", written.error().message.c_str());
 }

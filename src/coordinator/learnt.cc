@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "coordinator/timers.h"
+#include "json_text.h"
 #include "spec/run_parameters.h"
 
 namespace pergpu {
@@ -246,8 +247,7 @@ void Learnt::save(std::uint64_t key, Known& known) {
       seen.push_back(json::array({json_of(one.need), json_of(one.parameters)}));
     }
   }
-  record_(row::Meta{kLearntKey + std::to_string(known.slot),
-                    fact.dump(-1, ' ', false, json::error_handler_t::replace)});
+  record_(row::Meta{kLearntKey + std::to_string(known.slot), json_text(fact)});
 }
 
 std::optional<Estimate> Learnt::estimate(const StepSpec& step, const RunSpec* run) const {

@@ -12,6 +12,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "json_text.h"
 #include "os/accept.h"
 #include "os/child.h"
 
@@ -26,9 +27,7 @@ constexpr std::size_t kMostFrameBytes = 1u << 20;
 
 std::string table_in(const std::string& run_dir) { return run_dir + "/share.json"; }
 
-std::string text_of(const json& object) {
-  return object.dump(-1, ' ', false, json::error_handler_t::replace);
-}
+std::string text_of(const json& object) { return json_text(object); }
 
 }  // namespace
 

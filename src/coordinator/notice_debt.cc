@@ -11,6 +11,7 @@
 #include "coordinator/timers.h"
 #include "job/json_depth.h"
 #include "job/json_fields.h"
+#include "json_text.h"
 #include "plural.h"
 #include "utf8_bytes.h"
 
@@ -134,7 +135,7 @@ std::string to_text(const ChannelStates& states) {
   for (const auto& [key, state] : states) {
     if (state.owes() || !state.trouble.empty()) out[key] = to_json(state);
   }
-  return out.empty() ? "" : out.dump(-1, ' ', false, json::error_handler_t::replace);
+  return out.empty() ? "" : json_text(out);
 }
 
 Result<ChannelStates> channel_states_of(const std::string& text) {

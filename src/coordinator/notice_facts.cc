@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "coordinator/describe.h"
+#include "json_text.h"
 #include "spec/run_parameters.h"
 
 namespace pergpu {
@@ -154,8 +155,7 @@ NoticeRequest notice_request(const Coordinator& coordinator, const std::string& 
       channel.kind == NotifyChannel::Kind::Command
           ? std::chrono::duration_cast<std::chrono::nanoseconds>(channel.timeout).count()
           : 0;
-  return {.text = request.dump(-1, ' ', false, json::error_handler_t::replace),
-          .limit_ns = own + kHelperNs};
+  return {.text = json_text(request), .limit_ns = own + kHelperNs};
 }
 
 }  // namespace pergpu

@@ -13,6 +13,7 @@
 
 #include "coordinator/request.h"
 #include "coordinator/server.h"
+#include "json_text.h"
 #include "result.h"
 
 namespace pergpu {
@@ -78,8 +79,6 @@ inline int code_of(const Error& error) {
   return kUnreachable;
 }
 
-inline std::string dump(const nlohmann::json& j) {
-  return j.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-}
+inline std::string dump(const nlohmann::json& j) { return json_text(j); }
 
 }  // namespace pergpu

@@ -6,7 +6,7 @@
 //
 // Texts are bytes to us.  Environment entries must arrive unchanged even when they are not UTF-8,
 // which JSON cannot carry: such an entry travels as {"hex":"…"}.  All other texts are for people;
-// dump them with error_handler_t::replace.
+// json_text() writes them.
 #include "coordinator/snapshot.h"
 
 #include <fmt/format.h>

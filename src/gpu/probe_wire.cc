@@ -6,6 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "json_text.h"
+
 namespace pergpu::gpu {
 
 namespace {
@@ -324,9 +326,7 @@ const char* read(Fields& fields, UsageQuestion& question) {
 }
 
 // Names from a driver or from /proc need not be UTF-8.
-std::string dump(const Json& json) {
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
-}
+std::string dump(const Json& json) { return json_text(json); }
 
 }  // namespace
 

@@ -7,6 +7,8 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "json_text.h"
+
 namespace pergpu::gpu {
 namespace {
 
@@ -73,7 +75,7 @@ std::string Quarantines::text(const std::string& uuid) const {
     json["shown"] = entry.now->shown;
   }
   if (json.empty()) return {};
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(json);
 }
 
 std::vector<std::string> Quarantines::take(const GpuLook& look, std::int64_t wall_ns) {

@@ -7,6 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "json_text.h"
+
 namespace pergpu {
 namespace {
 
@@ -50,9 +52,7 @@ class Writer {
   void value(std::int64_t number) { text_ += std::to_string(number); }
   void value(int number) { text_ += std::to_string(number); }
   /// Anything else.
-  void value(const nlohmann::json& other) {
-    text_ += other.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  }
+  void value(const nlohmann::json& other) { text_ += json_text(other); }
   void value(const std::vector<std::string>& strings) {
     open('[');
     for (const std::string& string : strings) next().value(string);

@@ -11,6 +11,7 @@
 #include <optional>
 #include <system_error>
 
+#include "json_text.h"
 #include "number.h"
 
 namespace pergpu::serve {
@@ -120,9 +121,7 @@ std::int64_t number_in(std::string_view text) {
 
 HttpResponse error_response(int status, std::string_view words) {
   const nlohmann::json body = {{"error", words}};
-  return {.status = status,
-          .type = "application/json",
-          .body = body.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"};
+  return {.status = status, .type = "application/json", .body = json_text(body) + "\n"};
 }
 
 std::string head_of(const HttpResponse& response, std::int64_t length, bool keep_alive,

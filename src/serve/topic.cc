@@ -3,15 +3,13 @@
 
 #include <utility>
 
+#include "json_text.h"
+
 namespace pergpu::serve {
 
 using nlohmann::json;
 
 namespace {
-
-std::string line_of(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
 
 std::int64_t id_of(const json& job) {
   const auto id = job.is_object() ? job.find("id") : job.end();
@@ -87,7 +85,7 @@ void Topic::gap(const std::string& why) {
 }
 
 void Topic::add(const std::string& kind, const json& data) {
-  events_.push_back({.number = ++newest_, .name = kind, .data = line_of(data)});
+  events_.push_back({.number = ++newest_, .name = kind, .data = json_text(data)});
   bytes_ += events_.back().data.size();
   while (events_.size() > kMostEvents || (bytes_ > kMostBytes && events_.size() > 1)) {
     bytes_ -= events_.front().data.size();
@@ -111,7 +109,7 @@ Topic::Event Topic::snapshot() const {
   json data = rest_;
   json& jobs = data["jobs"] = json::array();
   for (const auto& [id, job] : jobs_) jobs.push_back(job);
-  return {.number = newest_, .name = name_ + ".snapshot", .data = line_of(data)};
+  return {.number = newest_, .name = name_ + ".snapshot", .data = json_text(data)};
 }
 
 const json* Topic::job(std::int64_t id) const {

@@ -11,6 +11,7 @@
 
 #include "job/growth.h"
 #include "job/json_depth.h"
+#include "json_text.h"
 #include "spec/json_members.h"
 #include "spec/source_text.h"
 
@@ -401,7 +402,7 @@ std::string to_wire(const SweepSpec& sweep) {
   for (const auto& [name, value] : sweep.limits)
     out["limits"].push_back(OrderedJson::array({name, value}));
   for (const NotifySpec& table : sweep.notify) out["notify"].push_back(notify_to_json(table));
-  return out.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  return json_text(out);
 }
 
 Result<SweepSpec> sweep_from_wire(std::string_view text) {

@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "job/json_depth.h"
+#include "json_text.h"
 #include "store/json_number.h"
 
 namespace pergpu::store {
@@ -23,7 +24,7 @@ std::string to_text(const EndRequests& requests) {
                     {"words", r.words}});
   }
   const Json whole = {{"end", list}, {"was_held", requests.was_held}};
-  return whole.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(whole) + "\n";
 }
 
 Result<EndRequests> end_requests_of(std::string_view text) {

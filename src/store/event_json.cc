@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "job/json_depth.h"
+#include "json_text.h"
 #include "store/json_number.h"
 
 namespace pergpu::store {
@@ -247,8 +248,7 @@ class Members {
   }
   void fail(const char* key, const Json& value) {
     if (problem_.empty()) {
-      problem_ =
-          fmt::format("{} = {}", key, value.dump(-1, ' ', true, Json::error_handler_t::replace));
+      problem_ = fmt::format("{} = {}", key, json_text(value, true));
     }
   }
 
@@ -439,7 +439,7 @@ std::string event_body(const JobEvent& event) {
                         [&](const event::Folded& e) { put_folded(j, e); }},
              event);
   // Reasons may quote paths, which are bytes: what is no UTF-8 is replaced, not refused.
-  return j.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return json_text(j);
 }
 
 Result<JobEvent> event_of(std::string_view kind, std::string_view body) {

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "job/json_depth.h"
+#include "json_text.h"
 #include "store/event_json.h"
 #include "store/json_number.h"
 
@@ -20,9 +21,7 @@ constexpr int kFormat = 1;
 
 Json instant(Instant at) { return {at.wall_ns, at.boot_ns}; }
 
-std::string line(const Json& j) {
-  return j.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
-}
+std::string line(const Json& j) { return json_text(j) + "\n"; }
 
 std::string hex(const JobIdentity& identity) {
   std::string out;

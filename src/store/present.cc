@@ -7,6 +7,7 @@
 #include <stdexcept>
 
 #include "job/json_depth.h"
+#include "json_text.h"
 #include "store/json_number.h"
 
 namespace pergpu::store {
@@ -30,7 +31,7 @@ std::string to_text(const std::vector<Present>& present) {
                     {"throttle", p.reading.throttle},
                     {"measures", std::move(measures)}});
   }
-  return Json{{"now", list}}.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json_text(Json{{"now", list}}) + "\n";
 }
 
 Result<std::vector<Present>> present_of(std::string_view text) {

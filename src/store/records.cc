@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "job/json_depth.h"
+#include "json_text.h"
 #include "os/written_file.h"
 #include "store/event_json.h"
 #include "store/json_number.h"
@@ -114,7 +115,7 @@ std::optional<RecordName> record_name_of(std::string_view name) {
 std::string to_text(const RecordFile& file) {
   std::string out;
   for (const Record& record : file.records) {
-    out += body(record).dump(-1, ' ', false, Json::error_handler_t::replace) + "\n";
+    out += json_text(body(record)) + "\n";
   }
   for (const row::Usage& usage : file.usage) out += body(usage).dump() + "\n";
   if (file.closed) out += "{\"closed\":true}\n";

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <nlohmann/json.hpp>
 
+#include "json_text.h"
 #include "view/quantity.h"
 
 namespace pergpu::view {
@@ -65,7 +66,7 @@ Metrics exact_metrics_of_line(std::string_view line) {
   if (!values.is_object()) return metrics;
   for (const auto& [name, value] : values.items()) {
     if (value.is_structured() || value.is_null()) continue;
-    metrics.emplace_back(name, value.dump(-1, ' ', false, Json::error_handler_t::replace));
+    metrics.emplace_back(name, json_text(value));
   }
   return metrics;
 }

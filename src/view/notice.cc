@@ -11,6 +11,7 @@
 #include <utility>
 
 #include "job/redact.h"
+#include "json_text.h"
 #include "plural.h"
 #include "utf8_bytes.h"
 #include "view/escape.h"
@@ -140,10 +141,6 @@ std::string for_slack(std::string_view text) {
   return out;
 }
 
-std::string dumped(const json& value) {
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
-}
-
 }  // namespace
 
 bool Notice::has(const std::string& event) const {
@@ -237,7 +234,7 @@ json facts_of(const Notice& notice, const Message& message) {
 std::string slack_body(const Message& message) {
   const std::string text = fmt::format("*{}*\n```\n{}\n```", for_slack(message.title),
                                        for_slack(cut_to(message.text, kLongestSlack)));
-  return dumped({{"text", text}});
+  return json_text(json{{"text", text}});
 }
 
 std::string ntfy_text(const Message& message) { return cut_to(message.text, kLongestNtfy); }

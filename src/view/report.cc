@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <string_view>
 
+#include "json_text.h"
 #include "plural.h"
 #include "view/gantt.h"
 #include "view/html.h"
@@ -265,8 +266,8 @@ class Page {
            "export --trace</code> writes the timeline for ui.perfetto.dev.</p>\n"
            "</footer>\n"
            "<script type=\"application/json\" id=\"pergpu-data\">" +
-           script_json(data().dump(-1, ' ', true, json::error_handler_t::replace)) +
-           "</script>\n<script>" + std::string(kReportScript) + "</script>\n</body>\n</html>\n";
+           script_json(json_text(data(), true)) + "</script>\n<script>" +
+           std::string(kReportScript) + "</script>\n</body>\n</html>\n";
   }
 
   json data() const {

@@ -14,6 +14,7 @@
 
 #include "coordinator/snapshot.h"
 #include "job/outcome.h"
+#include "json_text.h"
 #include "view/escape.h"
 #include "view/jobs.h"
 #include "view/long_text.h"
@@ -32,7 +33,7 @@ using nlohmann::json;
 std::string value_text(const json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_null()) return "-";
-  return value.dump(-1, ' ', false, json::error_handler_t::replace);
+  return json_text(value);
 }
 
 std::string field_text(const json& object, const char* name) {
@@ -111,8 +112,7 @@ std::string newest_metrics(const json& whole, std::int64_t now_ns) {
   if (found == whole.end()) return "";
   Metrics values;
   Metrics where;
-  for (const auto& [name, text] :
-       metrics_of_line(found->dump(-1, ' ', false, json::error_handler_t::replace))) {
+  for (const auto& [name, text] : metrics_of_line(json_text(*found))) {
     const bool is_position =
         std::find(kPositions.begin(), kPositions.end(), name) != kPositions.end();
     (is_position ? where : values).emplace_back(name, text);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "json_text.h"
 #include "view/jobs.h"
 #include "view/timeline.h"
 
@@ -14,9 +15,7 @@ using nlohmann::json;
 
 constexpr int kProcess = 1;
 
-std::string ascii_dump(const json& value) {
-  return value.dump(-1, ' ', true, json::error_handler_t::replace);
-}
+std::string ascii_dump(const json& value) { return json_text(value, true); }
 
 json named(const char* what, std::size_t thread, const std::string& name) {
   return {
