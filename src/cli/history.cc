@@ -22,16 +22,6 @@ const json* member(const json& object, const char* key) {
   const auto found = object.find(key);
   return found == object.end() || found->is_null() ? nullptr : &*found;
 }
-std::optional<std::int64_t> integer_of(const json& object, const char* key) {
-  const json* value = member(object, key);
-  if (value == nullptr || !value->is_number_integer()) return std::nullopt;
-  return value->get<std::int64_t>();
-}
-std::optional<double> number_of(const json& object, const char* key) {
-  const json* value = member(object, key);
-  if (value == nullptr || !value->is_number()) return std::nullopt;
-  return value->get<double>();
-}
 std::vector<std::string> texts_of(const json& object, const char* key) {
   std::vector<std::string> texts;
   const json* value = member(object, key);
@@ -44,11 +34,11 @@ std::vector<std::string> texts_of(const json& object, const char* key) {
 
 /// 0 stands for "not known" where it is written.
 void read_usage(const json& from, view::AttemptFacts& attempt) {
-  if (const auto peak = integer_of(from, "peak_memory_bytes"); peak && *peak > 0) {
+  if (const auto peak = integer_at(from, "peak_memory_bytes"); peak && *peak > 0) {
     attempt.peak_memory_bytes = peak;
   }
-  if (const auto cpu = number_of(from, "cpu_s")) attempt.cpu_s = cpu;
-  if (const auto cpus = integer_of(from, "cpus")) attempt.cpus = cpus;
+  if (const auto cpu = number_at(from, "cpu_s")) attempt.cpu_s = cpu;
+  if (const auto cpus = integer_at(from, "cpus")) attempt.cpus = cpus;
   const std::int64_t starting = from_rfc3339(string_at(from, "starting_at"));
   if (starting != 0) attempt.starting_at = starting;
 }
@@ -59,8 +49,8 @@ view::AttemptUsage usage_of(const json& usage) {
   const json* most = member(usage, "most");
   const auto extent = [&](const char* name) -> std::optional<view::AttemptUsage::Extent> {
     if (mean == nullptr || most == nullptr) return std::nullopt;
-    const auto of_mean = number_of(*mean, name);
-    const auto of_most = number_of(*most, name);
+    const auto of_mean = number_at(*mean, name);
+    const auto of_most = number_at(*most, name);
     if (!of_mean || !of_most) return std::nullopt;
     return view::AttemptUsage::Extent{.mean = *of_mean, .most = *of_most};
   };
@@ -88,15 +78,15 @@ view::AttemptFacts facts_of_record(const json& record, std::int64_t number) {
   if (!record.is_object()) return attempt;
   attempt.cls = string_at(record, "class");
   attempt.reason = string_at(record, "reason");
-  attempt.exit = integer_of(record, "exit");
-  attempt.signal = integer_of(record, "signal");
+  attempt.exit = integer_at(record, "exit");
+  attempt.signal = integer_at(record, "signal");
   attempt.lane = string_at(record, "lane");
   attempt.lanes = texts_of(record, "lanes");
   attempt.node = string_at(record, "node");
   attempt.gpus = texts_of(record, "gpus");
   attempt.started_at = from_rfc3339(string_at(record, "started_at"));
   attempt.ended_at = from_rfc3339(string_at(record, "ended_at"));
-  attempt.duration_s = number_of(record, "duration_s");
+  attempt.duration_s = number_at(record, "duration_s");
   read_usage(record, attempt);
   read_code(record, attempt);
   return attempt;

@@ -9,6 +9,7 @@
 #include "coordinator/circuit_breaker.h"
 #include "coordinator/earlier_success.h"
 #include "job/failures.h"
+#include "job/json_fields.h"
 
 namespace pergpu {
 namespace {
@@ -24,11 +25,6 @@ std::string reset_key(StepKey key) {
 
 std::string row_key(StepKey key) {
   return fmt::format("{}{}.{}", kBreakerPrefix, key.sweep.value, key.step);
-}
-
-std::int64_t number_in(const json& object, const char* name) {
-  const auto found = object.find(name);
-  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
 }
 
 }  // namespace
@@ -89,11 +85,11 @@ void CircuitBreaker::restore(State& state, const std::string& row) {
     state.has_success = true;
     state.releases = true;
   }
-  state.since_wall_ns = number_in(known, "since");
-  state.probe = JobId{number_in(known, "probe")};
+  state.since_wall_ns = integer_at(known, "since").value_or(0);
+  state.probe = JobId{integer_at(known, "probe").value_or(0)};
   state.failed_probes =
-      static_cast<int>(std::clamp<std::int64_t>(number_in(known, "failed"), 0, 99));
-  const std::int64_t due = number_in(known, "due");
+      static_cast<int>(std::clamp<std::int64_t>(integer_at(known, "failed").value_or(0), 0, 99));
+  const std::int64_t due = integer_at(known, "due").value_or(0);
   if (due > now.wall_ns) {
     const std::int64_t wait = std::min(due - now.wall_ns, kLongestProbeWait);
     state.due = {.wall_ns = now.wall_ns + wait, .boot_ns = now.boot_ns + wait};

@@ -39,14 +39,9 @@ json to_json(const ChannelState& state) {
   return out;
 }
 
-std::int64_t number_of(const json& object, const char* key) {
-  const auto found = object.find(key);
-  return found != object.end() && found->is_number_integer() ? found->get<std::int64_t>() : 0;
-}
-
 ChannelState state_of(const json& object) {
   ChannelState state;
-  state.owed.failures = std::max<std::int64_t>(0, number_of(object, "failures"));
+  state.owed.failures = std::max<std::int64_t>(0, integer_at(object, "failures").value_or(0));
   if (const auto jobs = object.find("failed"); jobs != object.end() && jobs->is_array()) {
     for (const json& job : *jobs) {
       if (job.is_number_integer() && state.owed.failed.size() < kMostNamed)
@@ -55,9 +50,9 @@ ChannelState state_of(const json& object) {
   }
   state.owed.hold = string_at(object, "hold");
   state.owed.outage = string_at(object, "outage");
-  state.owed.ended_wall_ns = number_of(object, "ended_ns");
-  state.tries =
-      static_cast<int>(std::clamp<std::int64_t>(number_of(object, "tries"), 0, kMostTries));
+  state.owed.ended_wall_ns = integer_at(object, "ended_ns").value_or(0);
+  state.tries = static_cast<int>(
+      std::clamp<std::int64_t>(integer_at(object, "tries").value_or(0), 0, kMostTries));
   state.trouble = string_at(object, "trouble");
   return state;
 }

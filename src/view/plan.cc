@@ -28,12 +28,6 @@ std::string time_text(double seconds) {
   return pergpu::duration_text(static_cast<std::int64_t>(std::llround(seconds * 1e3)) * 1'000'000);
 }
 
-std::optional<double> number(const json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
-}
-
 json list(const json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_array() ? *found : json::array();
@@ -64,14 +58,14 @@ std::string lanes_text(const json& plan, std::int64_t count) {
 void add_bars(const json& jobs, bool is_other, double total_s,
               const std::map<std::string, std::size_t>& place_of, LaneChart& chart) {
   for (const json& job : jobs) {
-    const double start = number(job, "start_s").value_or(0);
+    const double start = number_at(job, "start_s").value_or(0);
     if (start > total_s) continue;
     for (const json& lane : list(job, "lanes")) {
       const auto place = lane.is_string() ? place_of.find(lane.get<std::string>()) : place_of.end();
       if (place == place_of.end()) continue;
       chart.bars.push_back({.lane = place->second,
                             .start_s = start,
-                            .end_s = number(job, "end_s").value_or(total_s),
+                            .end_s = number_at(job, "end_s").value_or(total_s),
                             .label = is_other ? std::string() : label_of(job),
                             .is_other = is_other});
     }
@@ -115,8 +109,8 @@ std::string durations_text(const json& plan) {
     const std::string source = string_at(step, "source");
     text +=
         fmt::format("{}{} {} ({}{})", text.empty() ? "" : ", ", safe_line(string_at(step, "step")),
-                    time_text(number(step, "mean_s").value_or(0)),
-                    counted(static_cast<std::int64_t>(number(step, "jobs").value_or(0)), "job"),
+                    time_text(number_at(step, "mean_s").value_or(0)),
+                    counted(static_cast<std::int64_t>(number_at(step, "jobs").value_or(0)), "job"),
                     source == "learnt"  ? ", learned from done jobs"
                     : source == "given" ? ", as given"
                                         : "");
@@ -133,8 +127,8 @@ std::string with_lanes_text(const json& plan) {
   };
   std::vector<Line> lines;
   for (const json& one : list(plan, "with_lanes")) {
-    const auto lanes = static_cast<std::int64_t>(number(one, "lanes").value_or(0));
-    const std::optional<double> total = number(one, "total_s");
+    const auto lanes = static_cast<std::int64_t>(number_at(one, "lanes").value_or(0));
+    const std::optional<double> total = number_at(one, "total_s");
     const std::string text = total ? time_text(*total) : "not all jobs could start";
     if (!lines.empty() && lines.back().total == text) {
       lines.back().last = lanes;
@@ -154,7 +148,7 @@ std::string with_lanes_text(const json& plan) {
 
 std::string headline(const json& plan, const std::optional<double>& total_s, const Style& style) {
   const auto jobs = static_cast<std::int64_t>(list(plan, "jobs").size());
-  const auto lanes = static_cast<std::int64_t>(number(plan, "lane_count").value_or(0));
+  const auto lanes = static_cast<std::int64_t>(number_at(plan, "lane_count").value_or(0));
   std::string text = fmt::format("{}: {}", names_of(plan), counted(jobs, "job"));
   if (lanes > 0) text += " on " + lanes_text(plan, lanes);
   if (!total_s) return text + ", and others can't start\n";
@@ -165,26 +159,26 @@ std::string headline(const json& plan, const std::optional<double>& total_s, con
 }  // namespace
 
 std::string plan_text(const json& plan, const Style& style) {
-  const std::optional<double> total = number(plan, "total_s");
+  const std::optional<double> total = number_at(plan, "total_s");
   const json jobs = list(plan, "jobs");
   if (jobs.empty() && list(plan, "stuck").empty()) return "nothing left to do\n";
   double shown_s = total.value_or(0);
-  for (const json& job : jobs) shown_s = std::max(shown_s, number(job, "end_s").value_or(0));
+  for (const json& job : jobs) shown_s = std::max(shown_s, number_at(job, "end_s").value_or(0));
 
   std::string out = headline(plan, total, style) + "\n" + chart_text(plan, shown_s, style) + "\n";
   if (total) out += fmt::format("total        {}\n", time_text(*total));
-  out += fmt::format("lower bound  {}\n", time_text(number(plan, "lower_bound_s").value_or(0)));
+  out += fmt::format("lower bound  {}\n", time_text(number_at(plan, "lower_bound_s").value_or(0)));
   const json bound = plan.value("bound_by", json::object());
   out += fmt::format("bottleneck   {}\n", safe_line(string_at(bound, "words")));
-  if (const std::optional<double> idle = number(plan, "idle_share")) {
+  if (const std::optional<double> idle = number_at(plan, "idle_share")) {
     out += fmt::format(
         "idle         {:.0f} % of {}\n", *idle * 100,
-        lanes_text(plan, static_cast<std::int64_t>(number(plan, "lane_count").value_or(0))));
+        lanes_text(plan, static_cast<std::int64_t>(number_at(plan, "lane_count").value_or(0))));
   }
   if (const std::string durations = durations_text(plan); !durations.empty()) {
     out += fmt::format("durations    {}\n", durations);
   }
-  const std::optional<double> with_expect = number(plan, "with_expect_s");
+  const std::optional<double> with_expect = number_at(plan, "with_expect_s");
   if (total && with_expect && *with_expect < *total * 0.99) {
     out += fmt::format(
         "with expect  {}: set `expect` in the sweep file, and the longest jobs start first\n",
@@ -196,7 +190,7 @@ std::string plan_text(const json& plan, const Style& style) {
 
 std::vector<std::string> plan_notes(const json& plan) {
   std::vector<std::string> notes;
-  const auto held = static_cast<std::int64_t>(number(plan, "held").value_or(0));
+  const auto held = static_cast<std::int64_t>(number_at(plan, "held").value_or(0));
   if (held > 0) {
     notes.push_back(fmt::format("{} held, or need{} a held job: not counted",
                                 counted(held, "job") + (held == 1 ? " is" : " are"),
@@ -205,7 +199,7 @@ std::vector<std::string> plan_notes(const json& plan) {
   for (const json& stuck : list(plan, "stuck")) {
     notes.push_back(
         fmt::format("{} of step {} can't start: {}",
-                    counted(static_cast<std::int64_t>(number(stuck, "jobs").value_or(0)), "job"),
+                    counted(static_cast<std::int64_t>(number_at(stuck, "jobs").value_or(0)), "job"),
                     string_at(stuck, "step"), string_at(stuck, "why")));
   }
   for (const json& note : list(plan, "notes")) {
@@ -218,7 +212,7 @@ std::string missing_text(const json& missing) {
   std::string text;
   for (const json& one : missing) {
     const std::string step = string_at(one, "step");
-    const auto jobs = static_cast<std::int64_t>(number(one, "jobs").value_or(0));
+    const auto jobs = static_cast<std::int64_t>(number_at(one, "jobs").value_or(0));
     text += fmt::format(
         "{}can't estimate step {} of {} ({}): no job of it is done yet, and its file has no "
         "`expect`; write expect = \"1h\" into [steps.{}], or pass --expect {}=1h",
@@ -228,7 +222,7 @@ std::string missing_text(const json& missing) {
 }
 
 std::string missing_question(const json& step) {
-  const auto jobs = static_cast<std::int64_t>(number(step, "jobs").value_or(0));
+  const auto jobs = static_cast<std::int64_t>(number_at(step, "jobs").value_or(0));
   return safe_line(fmt::format("How long does a job of step {} take ({} of {})? ",
                                string_at(step, "step"), jobs, string_at(step, "sweep")));
 }

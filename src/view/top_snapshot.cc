@@ -10,6 +10,7 @@
 #include <string_view>
 #include <tuple>
 
+#include "job/json_fields.h"
 #include "view/jobs.h"
 #include "view/natural_order.h"
 
@@ -33,12 +34,6 @@ std::vector<T> list_of(const json& event, const char* key) {
   std::vector<T> out;
   for (const json& element : *found) out.push_back(element.get<T>());
   return out;
-}
-
-std::optional<double> number_at(const json& object, const char* key) {
-  const auto found = object.find(key);
-  if (found == object.end() || !found->is_number()) return std::nullopt;
-  return found->get<double>();
 }
 
 GpuLoad load_of(const json& gpu) {

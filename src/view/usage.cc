@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "job/json_fields.h"
 #include "view/quantity.h"
 
 namespace pergpu::view {
@@ -15,10 +16,7 @@ using nlohmann::json;
 
 std::optional<double> number(const json& object, const char* part, const char* name) {
   const auto found = object.find(part);
-  if (found == object.end() || !found->is_object()) return std::nullopt;
-  const auto value = found->find(name);
-  if (value == found->end() || !value->is_number()) return std::nullopt;
-  return value->get<double>();
+  return found == object.end() ? std::nullopt : number_at(*found, name);
 }
 
 std::string bytes(double value) { return size_text(static_cast<std::int64_t>(value)); }
