@@ -16,6 +16,7 @@
 #include "job/gpu_limit.h"
 #include "job/redact.h"
 #include "job/retry.h"
+#include "job/text.h"
 #include "spec/exact_json.h"
 #include "spec/limit_keys.h"
 #include "spec/run_parameters.h"
@@ -166,19 +167,6 @@ void describe_runs(const Sweep& sweep, std::size_t count, SweepSnapshot& out) {
 }
 
 namespace {
-
-/// "0-3,8"
-std::string ranges_text(const std::vector<int>& cores) {
-  std::string out;
-  for (std::size_t i = 0; i < cores.size();) {
-    std::size_t last = i;
-    while (last + 1 < cores.size() && cores[last + 1] == cores[last] + 1) ++last;
-    out += (out.empty() ? "" : ",") + std::to_string(cores[i]);
-    if (last > i) out += "-" + std::to_string(cores[last]);
-    i = last + 1;
-  }
-  return out;
-}
 
 /// "SIGUSR1 2m before the timeout, and before the SIGTERM of a cancel"
 std::string signal_words(const StepSpec& step) {

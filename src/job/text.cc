@@ -53,4 +53,16 @@ std::string size_text(std::uint64_t bytes) {
   return fmt::format("{} {}", short_decimal(value), kUnits[unit]);
 }
 
+std::string ranges_text(const std::vector<int>& ascending) {
+  std::string out;
+  for (std::size_t i = 0; i < ascending.size();) {
+    std::size_t last = i;
+    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
+    out += (out.empty() ? "" : ",") + std::to_string(ascending[i]);
+    if (last > i) out += "-" + std::to_string(ascending[last]);
+    i = last + 1;
+  }
+  return out;
+}
+
 }  // namespace pergpu

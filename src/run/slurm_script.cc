@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "job/text.h"
+
 namespace pergpu::slurm {
 namespace {
 
@@ -62,18 +64,6 @@ std::string file_name_option(std::string_view path) {
   for (const char c : path) {
     out += c;
     if (c == '%') out += c;
-  }
-  return out;
-}
-
-std::string ranges_text(const std::vector<int>& ascending) {
-  std::string out;
-  for (std::size_t i = 0; i < ascending.size();) {
-    std::size_t last = i;
-    while (last + 1 < ascending.size() && ascending[last + 1] == ascending[last] + 1) ++last;
-    out += (out.empty() ? "" : ",") + std::to_string(ascending[i]);
-    if (last > i) out += "-" + std::to_string(ascending[last]);
-    i = last + 1;
   }
   return out;
 }

@@ -42,7 +42,4 @@ std::string gres_option(const std::string& type, int gpus);
 /// A path where Slurm replaces %x.
 std::string file_name_option(std::string_view path);
 
-/// "0-3,7"
-std::string ranges_text(const std::vector<int>& ascending);
-
 }  // namespace pergpu::slurm

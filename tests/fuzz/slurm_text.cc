@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "fuzz.h"
+#include "job/text.h"
 #include "run/slurm_allocation.h"
 #include "run/slurm_queue.h"
 #include "run/slurm_script.h"
@@ -38,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     if (!tasks || tasks->empty() || tasks->size() > 100'000) return 0;
     std::vector<int> once = *tasks;
     once.erase(std::unique(once.begin(), once.end()), once.end());
-    const Result<std::vector<int>> again = slurm::tasks_of(slurm::ranges_text(once));
+    const Result<std::vector<int>> again = slurm::tasks_of(ranges_text(once));
     fuzz::check(again && *again == once, "ranges written are the ranges read");
   } else {
     fuzz::check(slurm::parse_config(text).max_array_size > 0, "arrays have a size");

@@ -4,6 +4,7 @@
 
 #include <set>
 
+#include "job/text.h"
 #include "run/slurm_queue.h"
 #include "run/slurm_script.h"
 #include "run/slurm_words.h"
