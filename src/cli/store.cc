@@ -145,17 +145,10 @@ Result<std::string> copy_home(const Found& found) {
   }
 }
 
-Error exists(const std::string& file) {
-  return Error{ErrorKind::Invalid, EEXIST,
-               fmt::format("{} already exists, and a backup doesn't overwrite files: choose "
-                           "another file, or move this one away",
-                           file)};
-}
-
 /// The size of the copy.
 Result<std::int64_t> back_up(const Found& found, const std::string& file) {
   struct stat info = {};
-  if (::lstat(file.c_str(), &info) == 0) return exists(file);
+  if (::lstat(file.c_str(), &info) == 0) return store::backup_exists(file);
   const CopiesOf cleared(found.place.home);
   Result<std::string> copy = copy_home(found);
   if (!copy) return std::move(copy).error();
@@ -163,7 +156,7 @@ Result<std::int64_t> back_up(const Found& found, const std::string& file) {
   remove_when_interrupted(os::draft_of(file));
   Result<void> moved = os::move_to_new(*copy, file);
   if (moved) return info.st_size;
-  return moved.error().os_errno == EEXIST ? exists(file) : std::move(moved).error();
+  return moved.error().os_errno == EEXIST ? store::backup_exists(file) : std::move(moved).error();
 }
 
 int backup(const std::string& name, bool as_json) {

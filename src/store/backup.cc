@@ -14,20 +14,17 @@
 #include "store/schema.h"
 
 namespace pergpu::store {
-namespace {
 
-Error exists(const std::string& file) {
+Error backup_exists(const std::string& file) {
   return Error{ErrorKind::Invalid, EEXIST,
                fmt::format("{} already exists, and a backup doesn't overwrite files: choose "
                            "another file, or move this one away",
                            file)};
 }
 
-}  // namespace
-
 Result<Backup> Backup::begin(Database& source, const std::string& file) {
   struct stat info = {};
-  if (::lstat(file.c_str(), &info) == 0) return exists(file);
+  if (::lstat(file.c_str(), &info) == 0) return backup_exists(file);
   if (errno != ENOENT) return os_error("stat " + file);
   Backup backup;
   backup.file_ = file;
@@ -92,7 +89,7 @@ Result<void> Backup::move_into_place() {
   if (::fsync(draft_fd_.get()) != 0) return os_error("sync " + draft_);
   bytes_ = info.st_size;
   Result<void> moved = os::rename_to_new(draft_, file_);
-  if (!moved && moved.error().os_errno == EEXIST) return exists(file_);
+  if (!moved && moved.error().os_errno == EEXIST) return backup_exists(file_);
   if (moved) draft_.clear();
   return moved;
 }

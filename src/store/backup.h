@@ -15,6 +15,9 @@
 
 namespace pergpu::store {
 
+/// Why there is no backup in `file`.
+Error backup_exists(const std::string& file);
+
 class Backup {
  public:
   /// ErrorKind::Invalid: `file` exists.  REQUIRES: `source` outlives it and has no open
