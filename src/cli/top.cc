@@ -36,6 +36,7 @@
 #include "os/terminal.h"
 #include "plural.h"
 #include "view/jobs.h"
+#include "view/long_text.h"
 #include "view/show.h"
 #include "view/top_keys.h"
 #include "view/top_snapshot.h"
@@ -82,16 +83,6 @@ void read_newest(view::TopSnapshot& snapshot) {
 view::Palette palette_of(const TopOptions& options, bool has_colour) {
   if (!has_colour) return view::Palette::None;
   return options.palette != "standard" ? view::Palette::ColourBlind : view::Palette::Standard;
-}
-
-std::vector<std::string> lines_in(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  }
-  return lines;
 }
 
 /// "cancelled 2 jobs; 17 is unchanged: done"
@@ -240,15 +231,15 @@ class Top {
     if (kind == ActionKind::Why) {
       page.title = fmt::format("why {} {}", job.value("id", std::int64_t{0}),
                                job.value("name", std::string()));
-      page.lines =
-          lines_in(job.value("state", std::string()) + ": " + job.value("why", std::string()));
+      page.lines = view::split_lines(job.value("state", std::string()) + ": " +
+                                     job.value("why", std::string()));
     } else {
       add_attempts(job, 0);
       view::Style style;
       style.unicode = surface_.unicode;
       style.utc_offset_s = surface_.utc_offset_s;
       page.title = fmt::format("job {}", job.value("id", std::int64_t{0}));
-      page.lines = lines_in(view::show_text(job, snapshot_.now_ns, style));
+      page.lines = view::split_lines(view::show_text(job, snapshot_.now_ns, style));
     }
     state_.page = std::move(page);
     state_.mode = view::TopState::Mode::Page;

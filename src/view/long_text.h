@@ -1,8 +1,9 @@
-// Texts that may be of any length, where only their beginning is of use.
+// Texts of any length: those of which only the beginning is of use, and lines.
 #pragma once
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "view/style.h"
 
@@ -24,5 +25,8 @@ std::string short_reason(const std::string& reason);
 /// A line of a message, which may repeat what it's about: of a long one the beginning and the end,
 /// and how much is left out.  Two paths of the longest kind still fit.
 std::string short_line(std::string_view line);
+
+/// Without their ends.
+std::vector<std::string> split_lines(std::string_view text);
 
 }  // namespace pergpu::view

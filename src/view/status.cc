@@ -80,16 +80,6 @@ TableRow cells_of(const LaneRow& row, const Followed& followed, std::int64_t now
           Cell{row.lane->state, tone_of_state(row.lane->state)}, Cell{row.lane->why, Tone::Plain}};
 }
 
-std::vector<std::string> split_lines(std::string_view text) {
-  std::vector<std::string> lines;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    lines.emplace_back(text.substr(0, end));
-    text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
-  }
-  return lines;
-}
-
 std::string fit(const std::string& text, const Style& style) {
   return style.width > 0 ? cut(text, style.width, cut_mark(style)) : text;
 }
