@@ -83,6 +83,15 @@ bool is_ended(const JobSnapshot& job) {
          is_failure(job);
 }
 
+std::string sign_of_life(const std::map<std::int64_t, std::string>& newest,
+                         const JobSnapshot& job) {
+  std::string text = job.progress;
+  if (!job.status.empty()) text += (text.empty() ? "" : " ") + job.status;
+  if (!text.empty()) return text;
+  const auto found = newest.find(job.id);
+  return found == newest.end() ? std::string() : found->second;
+}
+
 double elapsed_s(const JobSnapshot& job, std::int64_t now_ns) {
   if (is_live(job) && job.started_at != 0 && now_ns != 0) {
     return std::max(0.0, static_cast<double>(now_ns - job.started_at) / 1e9);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -26,6 +27,10 @@ bool is_waiting(const JobSnapshot& job);  // queued, held: what is known of an a
 bool is_ended(const JobSnapshot& job);    // done, failed, timeout, cancelled, skipped, lost
 /// Ended in a way that deserves a look at its log: failed, timeout, lost.
 bool is_failure(const JobSnapshot& job);
+
+/// What it reported of itself, else the text of `newest` (by job: metrics, or the last line of its
+/// log).
+std::string sign_of_life(const std::map<std::int64_t, std::string>& newest, const JobSnapshot& job);
 
 /// Seconds of the newest attempt, up to `now_ns` (wall clock) for a live job; negative: none.
 double elapsed_s(const JobSnapshot& job, std::int64_t now_ns);

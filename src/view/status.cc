@@ -49,15 +49,6 @@ std::vector<LaneRow> lane_rows(const Followed& followed) {
   return rows;
 }
 
-/// Progress and status are what the job itself chose to say; then metrics or its last log line.
-std::string sign_of_life(const Followed& followed, const JobSnapshot& job) {
-  std::string text = job.progress;
-  if (!job.status.empty()) text += (text.empty() ? "" : " ") + job.status;
-  if (!text.empty()) return text;
-  const auto newest = followed.newest.find(job.id);
-  return newest == followed.newest.end() ? std::string() : newest->second;
-}
-
 /// A lane that was busy when the sweep was first seen is not known any more once none of our jobs
 /// names it.
 bool is_closed(const LaneSnapshot& lane) {
@@ -73,7 +64,7 @@ TableRow cells_of(const LaneRow& row, const Followed& followed, std::int64_t now
     if (job.expected_s) time += fmt::format(" / ~{}", duration_text(*job.expected_s));
     if (job.state != "running") time = job.state + " " + time;
     return {Cell{row.name, Tone::Bold}, Cell{name, Tone::Plain}, Cell{time, Tone::Busy},
-            Cell{sign_of_life(followed, job), Tone::Dim}};
+            Cell{sign_of_life(followed.newest, job), Tone::Dim}};
   }
   if (!row.lane || !is_closed(*row.lane)) return {Cell{row.name, Tone::Dim}, Cell{"-", Tone::Dim}};
   return {Cell{row.name, Tone::Dim}, Cell{"-", Tone::Dim},

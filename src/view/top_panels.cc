@@ -49,15 +49,6 @@ std::string time_of(const JobSnapshot& job, std::int64_t now_ns) {
   return text;
 }
 
-/// What the job itself says, then its newest metrics or line.
-std::string sign_of_life(const TopSnapshot& s, const JobSnapshot& job) {
-  std::string text = job.progress;
-  if (!job.status.empty()) text += (text.empty() ? "" : " ") + job.status;
-  if (!text.empty()) return text;
-  const auto newest = s.newest.find(job.id);
-  return newest == s.newest.end() ? std::string() : newest->second;
-}
-
 std::string load_text(const TopSnapshot& s, const TopLane& lane, bool with_chart, bool unicode) {
   if (lane.uuid.empty()) return "";
   const auto load = s.loads.find(lane.uuid);
@@ -79,7 +70,7 @@ TableRow cells_of(const TopLane& lane, const TopSnapshot& s) {
     std::string time = time_of(job, s.now_ns);
     if (job.state != "running") time = job.state + " " + time;
     return {Cell{lane.name, Tone::Bold}, Cell{name, Tone::Plain}, Cell{time, Tone::Busy},
-            Cell{"", Tone::Plain}, Cell{sign_of_life(s, job), Tone::Dim}};
+            Cell{"", Tone::Plain}, Cell{sign_of_life(s.newest, job), Tone::Dim}};
   }
   // A lane that was busy when it was last reported shows nothing once no live job names it.
   const bool is_closed = !lane.why.empty() && lane.state != "free";
