@@ -39,4 +39,13 @@ Py_ssize_t as_size(PyObject* object, const char* what) {
   return value;
 }
 
+bool as_utf8(PyObject* text, std::string* written) {
+  Ref bytes(PyUnicode_AsEncodedString(text, "utf-8", "replace"));
+  char* begin = nullptr;
+  Py_ssize_t size = 0;
+  if (!bytes || PyBytes_AsStringAndSize(bytes.get(), &begin, &size) != 0) return false;
+  written->assign(begin, static_cast<std::size_t>(size));
+  return true;
+}
+
 }  // namespace pergpu::python

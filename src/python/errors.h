@@ -1,5 +1,7 @@
-// Errors of pergpu as exceptions of Python, and numbers that Python gives.
+// Errors of pergpu as exceptions of Python, and numbers and text that Python gives.
 #pragma once
+
+#include <string>
 
 #include "python/limited_api.h"
 #include "result.h"
@@ -12,5 +14,8 @@ PyObject* raise(const Error& error);
 
 /// `object` as a number from 0 on.  -1: an exception is set, which calls it `what`.
 Py_ssize_t as_size(PyObject* object, const char* what);
+
+/// Text as UTF-8; what is none is written as "?".  False: an exception is set.
+bool as_utf8(PyObject* text, std::string* written);
 
 }  // namespace pergpu::python

@@ -57,16 +57,6 @@ Segment* open_segment(PyObject* object) {
   return nullptr;
 }
 
-/// For people (/proc/PID/maps); what is no UTF-8 is written as "?".
-bool text(PyObject* name, std::string* written) {
-  Ref bytes(PyUnicode_AsEncodedString(name, "utf-8", "replace"));
-  char* begin = nullptr;
-  Py_ssize_t size = 0;
-  if (!bytes || PyBytes_AsStringAndSize(bytes.get(), &begin, &size) != 0) return false;
-  written->assign(begin, static_cast<std::size_t>(size));
-  return true;
-}
-
 PyObject* create(PyObject* type, PyObject* arguments, PyObject* named) {
   const char* names[] = {"name", "size", "huge", nullptr};
   PyObject *name = nullptr, *count = nullptr;
@@ -78,7 +68,7 @@ PyObject* create(PyObject* type, PyObject* arguments, PyObject* named) {
   Py_ssize_t size = as_size(count, "size");
   if (size < 0) return nullptr;
   std::string words;
-  if (!text(name, &words)) return nullptr;
+  if (!as_utf8(name, &words)) return nullptr;  // for people (/proc/PID/maps)
   share::Pages pages = huge != 0 ? share::Pages::Huge : share::Pages::Normal;
   // The kernel makes every page of it now.
   Result<Segment> segment =

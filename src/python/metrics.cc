@@ -46,16 +46,6 @@ struct Writer {
   PyObject* step;  // owned: "step"
 };
 
-/// Text as UTF-8; what is none is written as "?".
-bool utf8(PyObject* text, std::string* written) {
-  Ref bytes(PyUnicode_AsEncodedString(text, "utf-8", "replace"));
-  char* begin = nullptr;
-  Py_ssize_t size = 0;
-  if (!bytes || PyBytes_AsStringAndSize(bytes.get(), &begin, &size) != 0) return false;
-  written->assign(begin, static_cast<std::size_t>(size));
-  return true;
-}
-
 PyObject* text_of(const std::string& utf8) {
   return PyUnicode_DecodeUTF8(utf8.data(), static_cast<Py_ssize_t>(utf8.size()), "replace");
 }
@@ -74,7 +64,7 @@ PyObject* new_table(PyTypeObject* type, PyObject* arguments, PyObject* named) {
     PyErr_Format(PyExc_TypeError, "key is %R; expected a string", key);
     return nullptr;
   }
-  if (key != Py_None && !utf8(key, &text)) return nullptr;
+  if (key != Py_None && !as_utf8(key, &text)) return nullptr;
   Ref object(PyType_GenericAlloc(type, 0));
   if (!object) return nullptr;
   Table* self = as<Table>(object.get());
@@ -182,7 +172,7 @@ PyObject* make_writer(PyObject* table, PyObject* arguments, PyObject* named) {
     return nullptr;
   }
   MetricsWriter::Identity identity{.job = job, .attempt = attempt};
-  if (!utf8(place, &identity.place)) return nullptr;
+  if (!as_utf8(place, &identity.place)) return nullptr;
   os::RealClock clock;
   Result<MetricsWriter> writer = caught([&] {
     return MetricsWriter::claim(*as<Table>(table)->table, identity, clock.now().wall_ns);
@@ -214,7 +204,7 @@ void end_writer(PyObject* object) {
 /// false: an exception is set.
 bool learn(Writer* self, PyObject* text, std::optional<std::uint32_t>* name) {
   std::string words;
-  if (!utf8(text, &words)) return false;
+  if (!as_utf8(text, &words)) return false;
   auto known =
       caught([&]() -> Result<std::optional<std::uint32_t>> { return self->writer->name(words); });
   if (!known) {
