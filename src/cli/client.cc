@@ -14,7 +14,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "cli/command.h"
+#include "cli/messages.h"
 #include "cli/start.h"
 #include "coordinator/shell.h"
 #include "coordinator/stop_mark.h"

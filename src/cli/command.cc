@@ -2,13 +2,7 @@
 #include "cli/command.h"
 
 #include <CLI/CLI.hpp>
-#include <cstdio>
 #include <nlohmann/json.hpp>
-
-#include "cli/exit_code.h"
-#include "cli/standard_output.h"
-#include "view/escape.h"
-#include "view/long_text.h"
 
 namespace pergpu::cli {
 
@@ -36,24 +30,6 @@ void add_signs(CLI::App& command, Output& output) {
 void add_selectors(CLI::App& command, std::vector<std::string>& selectors) {
   command.add_option("SEL", selectors,
                      "17 | SWEEP | SWEEP/RUN | SWEEP/RUN/STEP; * matches any; @ is the last sweep");
-}
-
-bool print(std::string_view data) { return standard_output().write(data); }
-
-void say(std::string_view text) {
-  std::string out;
-  while (!text.empty()) {
-    const std::size_t end = text.find('\n');
-    out += view::safe_line(view::short_line(text.substr(0, end))) + "\n";
-    if (end == std::string_view::npos) break;
-    text.remove_prefix(end + 1);
-  }
-  std::fwrite(out.data(), 1, out.size(), stderr);
-}
-
-int fail(const Error& error) {
-  say("pergpu: " + error.message);
-  return exit_code_of(error);
 }
 
 Result<nlohmann::json> ask(const nlohmann::json& request, Client::Start start) {

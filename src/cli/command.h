@@ -4,10 +4,10 @@
 
 #include <functional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "cli/client.h"
+#include "cli/messages.h"
 #include "result.h"
 #include "view/style.h"
 
@@ -67,16 +67,6 @@ void add_selectors(CLI::App& command, std::vector<std::string>& selectors);
 const std::vector<std::string>& command_names();
 /// The last ones of these are for the coordinator and for shells, not for people.
 inline constexpr std::size_t kHiddenCommands = 4;
-
-/// Says what is wrong on stderr; returns the exit code.
-int fail(const Error& error);
-
-/// Data on stdout.  False when it could not be written, which has been reported and which main()
-/// turns into the exit code (cli/standard_output.h).  A pipe whose reader has left ends the
-/// program.
-bool print(std::string_view data);
-/// Talk on stderr, one or more lines; control characters are made visible, long lines shortened.
-void say(std::string_view text);
 
 /// One request of a command: connects, starts a coordinator if need be, says where the home is when
 /// that is news.

@@ -5,7 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli/command.h"
+#include "cli/messages.h"
 #include "os/file.h"
 #include "os/folder_walk.h"
 #include "os/terminal.h"

@@ -10,8 +10,8 @@
 #include <cstring>
 #include <string>
 
-#include "cli/command.h"
 #include "cli/exit_code.h"
+#include "cli/messages.h"
 
 namespace pergpu::cli {
 namespace {

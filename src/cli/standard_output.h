@@ -1,6 +1,6 @@
 // What this program writes on stdout, and what it does when stdout takes no more.
 //
-// Every command prints through print() (cli/command.h), which comes here.  The first failure is
+// Every command prints through print() (cli/messages.h), which comes here.  The first failure is
 // reported on stderr at once; main() asks finish() for the exit code, so no command whose output
 // was lost ends with 0.  A pipe whose reader has left ends the program by SIGPIPE, as usual.
 #pragma once
