@@ -28,7 +28,7 @@
 #include "os/loop.h"
 #include "os/terminal.h"
 #include "view/escape.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/long_text.h"
 
 namespace pergpu::cli {

@@ -27,7 +27,7 @@
 #include "os/clock.h"
 #include "os/loop.h"
 #include "view/escape.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/quantity.h"
 #include "view/screen.h"
 #include "view/status.h"

@@ -11,7 +11,7 @@
 #include "cli/result_files.h"
 #include "job/json_fields.h"
 #include "json_text.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 
 namespace pergpu::cli {
 namespace {

@@ -22,7 +22,7 @@
 #include "os/terminal.h"
 #include "os/written_file.h"
 #include "view/escape.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 
 namespace pergpu::cli {
 namespace {

@@ -10,7 +10,7 @@
 #include "number.h"
 #include "os/file.h"
 #include "view/escape.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/long_text.h"
 
 namespace pergpu::cli {

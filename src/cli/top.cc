@@ -35,7 +35,7 @@
 #include "os/loop.h"
 #include "os/terminal.h"
 #include "plural.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/long_text.h"
 #include "view/show.h"
 #include "view/top_keys.h"

@@ -7,7 +7,7 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "view/jobs.h"
+#include "view/job_facts.h"
 
 namespace pergpu::view {
 namespace {

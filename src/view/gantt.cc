@@ -9,7 +9,7 @@
 #include <optional>
 
 #include "view/html.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/quantity.h"
 #include "view/strip.h"
 

@@ -15,7 +15,7 @@
 #include "plural.h"
 #include "utf8_bytes.h"
 #include "view/escape.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/quantity.h"
 #include "view/style.h"
 

@@ -13,7 +13,7 @@
 #include "plural.h"
 #include "view/gantt.h"
 #include "view/html.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/plot.h"
 #include "view/quantity.h"
 #include "view/report_style.h"

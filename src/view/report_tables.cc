@@ -12,7 +12,7 @@
 #include "view/escape.h"
 #include "view/gpus.h"
 #include "view/html.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/lane_names.h"
 #include "view/long_text.h"
 #include "view/quantity.h"

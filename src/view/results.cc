@@ -12,7 +12,7 @@
 
 #include "plural.h"
 #include "view/escape.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/long_text.h"
 #include "view/quantity.h"
 #include "view/table.h"

@@ -16,7 +16,7 @@
 #include "job/outcome.h"
 #include "json_text.h"
 #include "view/escape.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/long_text.h"
 #include "view/metrics.h"
 #include "view/quantity.h"

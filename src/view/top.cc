@@ -7,7 +7,6 @@
 
 #include <algorithm>
 
-#include "view/jobs.h"
 #include "view/quantity.h"
 #include "view/results.h"
 #include "view/top_panels.h"

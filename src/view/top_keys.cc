@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "utf8_bytes.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/top_rows.h"
 #include "view/utf8.h"
 

@@ -11,7 +11,7 @@
 
 #include "plural.h"
 #include "view/escape.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/quantity.h"
 #include "view/table.h"
 #include "view/top_rows.h"

@@ -6,7 +6,7 @@
 #include <tuple>
 #include <utility>
 
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/natural_order.h"
 #include "view/top_snapshot.h"
 

@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "job/json_fields.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/natural_order.h"
 
 namespace pergpu::view {

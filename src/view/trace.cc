@@ -5,7 +5,7 @@
 #include <nlohmann/json.hpp>
 
 #include "json_text.h"
-#include "view/jobs.h"
+#include "view/job_facts.h"
 #include "view/timeline.h"
 
 namespace pergpu::view {
