@@ -15,7 +15,7 @@
 #include "cli/written_records.h"
 #include "coordinator/snapshot.h"
 #include "spec/units.h"
-#include "view/results.h"
+#include "view/job_facts.h"
 
 namespace pergpu::cli {
 namespace {

@@ -5,10 +5,20 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
+#include <string_view>
 
+#include "view/escape.h"
 #include "view/lane_names.h"
 
 namespace pergpu::view {
+namespace {
+
+constexpr std::array<std::string_view, 11> kStateOrder = {
+    "done",     "failed",  "timeout",  "lost",   "cancelled", "skipped",
+    "stopping", "running", "starting", "queued", "held"};
+
+}  // namespace
 
 std::string short_name_of(const JobSnapshot& job) {
   return fmt::format("{}/{}", job.run.empty() ? "_once" : job.run, job.step);
@@ -58,6 +68,32 @@ double elapsed_s(const JobSnapshot& job, std::int64_t now_ns) {
   }
   if (job.attempt == 0) return -1;
   return job.duration_s.value_or(-1);
+}
+
+std::map<std::string, std::int64_t> counts_of(const std::vector<JobSnapshot>& jobs) {
+  std::map<std::string, std::int64_t> counts;
+  for (const JobSnapshot& job : jobs) {
+    if (!job.replaced) ++counts[job.state];
+  }
+  return counts;
+}
+
+std::string counts_text(const std::map<std::string, std::int64_t>& counts, const Style& style) {
+  std::string out;
+  const auto add = [&](std::string_view state, std::int64_t count) {
+    if (count == 0) return;
+    if (!out.empty()) out += ", ";
+    out += paint(style, tone_of_state(state), fmt::format("{} {}", count, safe_line(state)));
+  };
+  for (const std::string_view state : kStateOrder) {
+    const auto found = counts.find(std::string(state));
+    if (found != counts.end()) add(state, found->second);
+  }
+  for (const auto& [state, count] : counts) {  // of a newer coordinator
+    if (std::find(kStateOrder.begin(), kStateOrder.end(), state) == kStateOrder.end())
+      add(state, count);
+  }
+  return out.empty() ? "no jobs" : out;
 }
 
 }  // namespace pergpu::view

@@ -1,4 +1,5 @@
-// What a job's snapshot says, in one place: its names, lanes, state and time.
+// What a job's snapshot says, in one place: its names, lanes, state and time; and
+// how many jobs are in each state.
 #pragma once
 
 #include <cstdint>
@@ -7,6 +8,7 @@
 #include <vector>
 
 #include "coordinator/snapshot.h"
+#include "view/style.h"
 
 namespace pergpu::view {
 
@@ -33,5 +35,9 @@ std::string sign_of_life(const std::map<std::int64_t, std::string>& newest, cons
 
 /// Seconds of the newest attempt, up to `now_ns` (wall clock) for a live job; negative: none.
 double elapsed_s(const JobSnapshot& job, std::int64_t now_ns);
+
+std::map<std::string, std::int64_t> counts_of(const std::vector<JobSnapshot>& jobs);
+/// "12 done, 1 failed, 3 queued", each count with its word; "no jobs".
+std::string counts_text(const std::map<std::string, std::int64_t>& counts, const Style& style);
 
 }  // namespace pergpu::view

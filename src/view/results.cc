@@ -4,10 +4,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
-#include <string_view>
 #include <utility>
 
 #include "plural.h"
@@ -19,10 +16,6 @@
 
 namespace pergpu::view {
 namespace {
-
-constexpr std::array<std::string_view, 11> kStateOrder = {
-    "done",     "failed",  "timeout",  "lost",   "cancelled", "skipped",
-    "stopping", "running", "starting", "queued", "held"};
 
 Cell step_cell(const RunRow& row, const std::string& step) {
   const auto found = row.jobs.find(step);
@@ -121,32 +114,6 @@ std::string left_running(const SweepSnapshot& sweep, const std::vector<JobSnapsh
     out += fmt::format("and {} more: pergpu ps -a {}\n", count - limit, safe_line(sweep.name));
   }
   return "\n" + out + "A job ends with its first process: make that process wait for the others.\n";
-}
-
-std::map<std::string, std::int64_t> counts_of(const std::vector<JobSnapshot>& jobs) {
-  std::map<std::string, std::int64_t> counts;
-  for (const JobSnapshot& job : jobs) {
-    if (!job.replaced) ++counts[job.state];
-  }
-  return counts;
-}
-
-std::string counts_text(const std::map<std::string, std::int64_t>& counts, const Style& style) {
-  std::string out;
-  const auto add = [&](std::string_view state, std::int64_t count) {
-    if (count == 0) return;
-    if (!out.empty()) out += ", ";
-    out += paint(style, tone_of_state(state), fmt::format("{} {}", count, safe_line(state)));
-  };
-  for (const std::string_view state : kStateOrder) {
-    const auto found = counts.find(std::string(state));
-    if (found != counts.end()) add(state, found->second);
-  }
-  for (const auto& [state, count] : counts) {  // of a newer coordinator
-    if (std::find(kStateOrder.begin(), kStateOrder.end(), state) == kStateOrder.end())
-      add(state, count);
-  }
-  return out.empty() ? "no jobs" : out;
 }
 
 std::string sweep_text(const SweepSnapshot& sweep,

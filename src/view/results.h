@@ -24,8 +24,6 @@ std::string final_table(const SweepSnapshot& sweep, const std::vector<JobSnapsho
 std::string failures(const SweepSnapshot& sweep, const std::vector<JobSnapshot>& jobs,
                      const TailsOfJobs& tails, std::size_t limit, const Style& style);
 
-/// "12 done, 1 failed, 3 queued", each count with its word; "no jobs".
-std::string counts_text(const std::map<std::string, std::int64_t>& counts, const Style& style);
 /// "thirteen: 12 done, 1 failed", and what is to be known of the sweep: "; simulated (…)".
 std::string sweep_text(const SweepSnapshot& sweep,
                        const std::map<std::string, std::int64_t>& counts, const Style& style);
@@ -34,7 +32,5 @@ std::string sweep_text(const SweepSnapshot& sweep,
 /// "": there are none.
 std::string left_running(const SweepSnapshot& sweep, const std::vector<JobSnapshot>& jobs,
                          std::size_t limit, const Style& style);
-
-std::map<std::string, std::int64_t> counts_of(const std::vector<JobSnapshot>& jobs);
 
 }  // namespace pergpu::view

@@ -7,8 +7,8 @@
 
 #include <algorithm>
 
+#include "view/job_facts.h"
 #include "view/quantity.h"
-#include "view/results.h"
 #include "view/top_panels.h"
 #include "view/top_rows.h"
 #include "view/top_snapshot.h"

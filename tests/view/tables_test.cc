@@ -6,6 +6,7 @@
 
 #include "view/escape.h"
 #include "view/gpus.h"
+#include "view/job_facts.h"
 #include "view/jobs.h"
 #include "view/metrics.h"
 #include "view/quantity.h"
