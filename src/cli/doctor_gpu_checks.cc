@@ -12,7 +12,7 @@
 #include "gpu/lanes.h"
 #include "job/gpu_slot.h"
 #include "plural.h"
-#include "view/gpus.h"
+#include "view/lane_names.h"
 
 namespace pergpu::cli {
 namespace {

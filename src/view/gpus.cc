@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "job/gpu_slot.h"
 #include "view/escape.h"
+#include "view/lane_names.h"
 #include "view/quantity.h"
 #include "view/table.h"
 
@@ -123,11 +123,6 @@ std::string lane_rows(const std::vector<LaneSnapshot>& lanes, const Style& style
 }
 
 }  // namespace
-
-std::string number_of(const GpuSnapshot& gpu) {
-  return to_string(GpuPlace{.gpu = static_cast<int>(gpu.index),
-                            .instance = static_cast<int>(gpu.instance.value_or(-1))});
-}
 
 std::string holder_text(const GpuHolder& holder) {
   std::string text;

@@ -20,7 +20,5 @@ std::string gpus_table(const Devices& devices, const Style& style);
 
 /// "alice/python 21.3 GiB", "job 17", "pid 4711 (unknown holder)".
 std::string holder_text(const GpuHolder& holder);
-/// As --devices takes it: "3", "0:2".
-std::string number_of(const GpuSnapshot& gpu);
 
 }  // namespace pergpu::view

@@ -7,6 +7,8 @@
 #include <charconv>
 #include <utility>
 
+#include "job/gpu_slot.h"
+
 namespace pergpu::view {
 namespace {
 
@@ -40,6 +42,11 @@ std::string lanes_text(const std::vector<std::string>& names) {
     i = end;
   }
   return text;
+}
+
+std::string number_of(const GpuSnapshot& gpu) {
+  return to_string(GpuPlace{.gpu = static_cast<int>(gpu.index),
+                            .instance = static_cast<int>(gpu.instance.value_or(-1))});
 }
 
 }  // namespace pergpu::view

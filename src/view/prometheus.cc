@@ -9,7 +9,7 @@
 #include <string_view>
 #include <utility>
 
-#include "view/gpus.h"
+#include "view/lane_names.h"
 
 namespace pergpu::view {
 namespace {

@@ -10,7 +10,6 @@
 
 #include "job/outcome.h"
 #include "view/escape.h"
-#include "view/gpus.h"
 #include "view/html.h"
 #include "view/job_facts.h"
 #include "view/lane_names.h"
