@@ -29,6 +29,7 @@
 #include "view/escape.h"
 #include "view/job_facts.h"
 #include "view/quantity.h"
+#include "view/results.h"
 #include "view/screen.h"
 #include "view/status.h"
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "coordinator/snapshot.h"
-#include "view/results.h"
+#include "view/run_rows.h"
 
 namespace pergpu::cli {
 

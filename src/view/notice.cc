@@ -17,6 +17,7 @@
 #include "view/escape.h"
 #include "view/job_facts.h"
 #include "view/quantity.h"
+#include "view/results.h"
 #include "view/style.h"
 
 namespace pergpu::view {

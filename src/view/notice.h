@@ -12,7 +12,7 @@
 
 #include "coordinator/snapshot.h"
 #include "result.h"
-#include "view/results.h"
+#include "view/run_rows.h"
 
 namespace pergpu::view {
 

@@ -14,8 +14,6 @@
 
 namespace pergpu::view {
 
-using TailsOfJobs = std::map<std::int64_t, std::vector<std::string>>;  // by job id: last log lines
-
 /// Jobs that were replaced by a newer version are left out.
 std::string final_table(const SweepSnapshot& sweep, const std::vector<JobSnapshot>& jobs,
                         const MetricsOfJobs& metrics, const Style& style);

@@ -11,7 +11,8 @@
 
 namespace pergpu::view {
 
-using MetricsOfJobs = std::map<std::int64_t, Metrics>;  // by job id
+using MetricsOfJobs = std::map<std::int64_t, Metrics>;                 // by job id
+using TailsOfJobs = std::map<std::int64_t, std::vector<std::string>>;  // by job id: last log lines
 
 struct RunRow {
   std::string name = {};
