@@ -18,7 +18,7 @@
 #include "serve/guard.h"
 #include "serve/http_server.h"
 #include "view/prometheus.h"
-#include "view/top.h"
+#include "view/top_snapshot.h"
 
 namespace pergpu::cli {
 

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "coordinator/snapshot.h"
-#include "view/top.h"
+#include "view/top_snapshot.h"
 
 namespace pergpu::view {
 

@@ -7,47 +7,15 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
-#include <optional>
 #include <set>
 #include <string>
-#include <utility>
 #include <vector>
 
-#include "coordinator/snapshot.h"
 #include "view/grid.h"
-#include "view/series.h"
 #include "view/style.h"
+#include "view/top_snapshot.h"
 
 namespace pergpu::view {
-
-/// What a GPU does, where that is known.
-struct GpuLoad {
-  std::optional<double> utilization = std::nullopt;  // 0 to 1
-  std::optional<double> power_w = std::nullopt;
-};
-
-/// All that is known (view/top_snapshot.cc fills it).
-struct TopSnapshot {
-  bool known = false;                               // a first snapshot has come
-  std::int64_t now_ns = 0;                          // wall clock
-  std::string trouble = {};                         // what keeps us from getting it; "": nothing
-  std::map<std::int64_t, JobSnapshot> jobs = {};    // by id; of a long queue a window
-  std::map<std::string, std::int64_t> counts = {};  // by state, those not in `jobs` too
-  std::vector<SweepSummary> sweeps = {};
-  std::vector<GpuSnapshot> gpus = {};
-  std::vector<LaneSnapshot> gpu_lanes = {};
-  std::string gpu_trouble = {};  // why GPUs cannot be seen
-  std::int64_t cpu_lanes = 0;
-  std::map<std::string, GpuLoad> loads = {};  // by UUID
-  // Kept by the view itself, from what it saw:
-  Series busy = {};                            // share of the lanes that have a job
-  std::map<std::string, Series> loads_so_far;  // by UUID: utilization
-  // Of the jobs' files:
-  std::map<std::int64_t, std::string> newest = {};  // by job: metrics or the last line of its log
-  std::int64_t log_of = 0;                          // whose log
-  std::string log = {};                             // its end, as the job wrote it
-};
 
 enum class TopSort : std::uint8_t { Order, Id, Name, State, Time, Lane };
 
