@@ -9,7 +9,6 @@
 
 #include "spec/canonical_json.h"
 #include "spec/json_members.h"
-#include "spec/node.h"
 #include "spec/number_text.h"
 
 namespace pergpu {

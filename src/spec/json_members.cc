@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <optional>
 
-#include "spec/node.h"
 #include "spec/number_text.h"
+#include "spec/source_text.h"
 
 namespace pergpu {
 namespace {

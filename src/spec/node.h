@@ -71,9 +71,4 @@ class KeySet {
 /// "the number 90", "the string \"x\"", "a list": for "must be a duration, not …".
 std::string describe(const Node& node);
 
-/// How deep lists and tables may be nested in each other.
-inline constexpr int kMaxDepth = 64;
-/// Integers beyond this lose digits in a double.
-inline constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;
-
 }  // namespace pergpu

@@ -22,4 +22,7 @@ std::int64_t to_integer(std::string_view text);
 /// REQUIRES: an optional sign, digits, at most one point and exponent.  May be infinite.
 double to_double(std::string_view text);
 
+/// Integers beyond this lose digits in a double.
+inline constexpr std::int64_t kMaxExactInteger = std::int64_t{1} << 53;
+
 }  // namespace pergpu

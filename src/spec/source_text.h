@@ -52,6 +52,8 @@ class SourceText {
 
 inline constexpr std::size_t kMaxSpecFileBytes = std::size_t{64} << 20;
 inline constexpr std::size_t kMaxRunsFileBytes = std::size_t{1} << 30;
+/// How deep lists and tables may be nested in each other.
+inline constexpr int kMaxDepth = 64;
 
 /// The whole file without a byte order mark, refused when it is larger than `max_bytes` or not a
 /// regular file.
