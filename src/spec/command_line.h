@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "spec/sweep.h"
+#include "spec/load.h"
 
 namespace pergpu {
 

@@ -6,13 +6,21 @@
 // standard input is JSON where it begins with a brace, else TOML.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "spec/diagnostics.h"
 #include "spec/sweep.h"
 
 namespace pergpu {
+
+/// Either a sweep (and perhaps warnings) or at least one error: never both.
+struct ParsedSweep {
+  std::optional<SweepSpec> sweep = std::nullopt;
+  std::vector<Diagnostic> diagnostics = {};
+};
 
 struct LoadOptions {
   /// -p NAME=VALUE: VALUE is read as a TOML value, else as a string.  A list becomes a [grid]

@@ -4,7 +4,6 @@
 
 #include <fmt/core.h>
 
-#include "spec/diagnostics.h"
 #include "utf8_bytes.h"
 
 namespace pergpu {

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "spec/diagnostics.h"
 #include "spec/node.h"
 #include "spec/source_text.h"
-#include "spec/sweep.h"
 
 namespace pergpu {
 

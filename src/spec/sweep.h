@@ -3,8 +3,6 @@
 // SweepSpec exists only when its file had no error.
 #pragma once
 
-#include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -34,24 +32,6 @@ struct SweepSpec {
   std::vector<std::pair<std::string, int>> limits = {};  // [limits]
   std::vector<NotifySpec> notify = {};                   // [notify] or each [[notify]]
   bool operator==(const SweepSpec&) const = default;
-};
-
-/// One mistake in a sweep file.
-struct Diagnostic {
-  enum class Severity : std::uint8_t { Error, Warning };
-  Severity severity = Severity::Error;
-  std::string file = {};
-  int line = 0;    // from 1; 0: the whole file
-  int column = 0;  // from 1, in code points
-  std::string message =
-      {};  // "unknown key `max_paralel` in [steps.eval]; did you mean `max_parallel`?"
-  std::string source_line = {};  // the line itself
-};
-
-/// Either a sweep (and perhaps warnings) or at least one error: never both.
-struct ParsedSweep {
-  std::optional<SweepSpec> sweep = std::nullopt;
-  std::vector<Diagnostic> diagnostics = {};
 };
 
 }  // namespace pergpu
