@@ -16,6 +16,8 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/expectation.h"
 #include "coordinator/expected_ends.h"
+#include "coordinator/forecast_input.h"
+#include "coordinator/running_attempts.h"
 #include "spec/placeholders.h"
 
 namespace pergpu {
@@ -82,7 +84,7 @@ const Coordinator::ExpectedEnds& Coordinator::expected_ends() const {
 
 void Coordinator::foretell(ExpectedEnds& out) const {
   ForecastInputBuilder builder({.world = parts_.world,
-                                .live = &live_,
+                                .running = running_attempts(live_),
                                 .learnt = &learnt_,
                                 .telemetry = parts_.telemetry,
                                 .now = parts_.clock->now()});

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/coordinator.h"
 #include "coordinator/expectation.h"
 #include "coordinator/readiness.h"
 #include "job/growth.h"
@@ -37,8 +36,8 @@ Demand demand_on_cluster(const StepSpec& step) {
 ForecastInputBuilder::ForecastInputBuilder(Parts parts) : parts_(std::move(parts)) {
   out_.now_boot_ns = parts_.now.boot_ns;
   out_.now_wall_ns = parts_.now.wall_ns;
-  for (const auto& [id, live] : *parts_.live) {
-    elapsed_[live.key].push_back(elapsed_of(*parts_.world->job(id)));
+  for (const auto& [id, running] : parts_.running) {
+    elapsed_[running.key].push_back(elapsed_of(*parts_.world->job(id)));
   }
 }
 
@@ -97,11 +96,11 @@ ForecastInputBuilder::Foreseen ForecastInputBuilder::foreseen(const Job& job, bo
 }
 
 /// What it has behind it, in the time that it takes when it has the cores it wants.
-std::int64_t ForecastInputBuilder::done_of(const Job& job, const LiveAttempt& live,
+std::int64_t ForecastInputBuilder::done_of(const Job& job, const RunningAttempt& running,
                                            double cores) const {
   const std::int64_t elapsed = elapsed_of(job);
   const CpuShare* share =
-      parts_.telemetry == nullptr || cores <= 0 ? nullptr : parts_.telemetry->share(live.id);
+      parts_.telemetry == nullptr || cores <= 0 ? nullptr : parts_.telemetry->share(running.id);
   if (share == nullptr) return elapsed;
   return static_cast<std::int64_t>(share->alone_s(static_cast<double>(elapsed) / 1e9, cores) * 1e9);
 }
@@ -130,20 +129,22 @@ void ForecastInputBuilder::add_job(const Job& job, bool asked) {
 }
 
 void ForecastInputBuilder::add_live(const Job& job, ForecastJob forecast, bool asked) {
-  const auto found = parts_.live->find(job.id);
-  if (found == parts_.live->end()) return add_elsewhere(job, std::move(forecast), asked);
-  const LiveAttempt& live = found->second;
+  const auto found = parts_.running.find(job.id);
+  if (found == parts_.running.end()) return add_elsewhere(job, std::move(forecast), asked);
+  const RunningAttempt& running = found->second;
   forecast.kind = Kind::Live;
-  forecast.hold = ForecastJob::Hold{
-      .demand = live.demand, .lane = live.lane, .gpus = live.gpus, .starting_up = live.starting_up};
+  forecast.hold = ForecastJob::Hold{.demand = running.demand,
+                                    .lane = running.lane,
+                                    .gpus = running.gpus,
+                                    .starting_up = running.starting_up};
   const Foreseen expected = foreseen(job, asked);
-  const bool is_ending = job.state == JobState::Stopping || live.has_ended();
+  const bool is_ending = job.state == JobState::Stopping || running.has_ended;
   if (is_ending) {
     forecast.duration_ns = 0;
   } else if (expected.ns == 0) {
     forecast.duration_ns = ForecastJob::kForever;
   } else {
-    const std::int64_t done = done_of(job, live, expected.cores);
+    const std::int64_t done = done_of(job, running, expected.cores);
     forecast.duration_ns = std::max<std::int64_t>(left_ns(expected.ns, done), 1);
     forecast.cores = expected.cores;
   }

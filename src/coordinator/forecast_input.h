@@ -17,7 +17,16 @@
 
 namespace pergpu {
 
-struct LiveAttempt;
+/// An attempt of this machine, as far as a forecast goes.
+struct RunningAttempt {
+  AttemptId id = {};
+  StepKey key = {};
+  Demand demand = {};
+  LaneId lane = {};
+  std::vector<std::string> gpus = {};
+  bool starting_up = false;
+  bool has_ended = false;
+};
 
 struct ForecastInput {
   ForecastJobs jobs = {};
@@ -50,7 +59,7 @@ class ForecastInputBuilder {
  public:
   struct Parts {
     const World* world = nullptr;
-    const std::map<JobId, LiveAttempt>* live = nullptr;
+    std::map<JobId, RunningAttempt> running = {};
     const Learnt* learnt = nullptr;
     const Telemetry* telemetry = nullptr;  // may be null
     Instant now = {};
@@ -81,7 +90,7 @@ class ForecastInputBuilder {
   Foreseen foreseen(const StepKey& key, const StepSpec& step, bool asked, std::int64_t told_ns,
                     const std::optional<Estimate>& like) const;
   Foreseen foreseen(const Job& job, bool asked) const;
-  std::int64_t done_of(const Job& job, const LiveAttempt& live, double cores) const;
+  std::int64_t done_of(const Job& job, const RunningAttempt& running, double cores) const;
   std::int64_t learnt_of(const StepKey& step) const;
   std::int64_t elapsed_of(const Job& job) const;
   ForecastInput::Name name_of(const Job& job) const;

@@ -10,6 +10,7 @@
 #include "coordinator/coordinator.h"
 #include "coordinator/plan_hint.h"
 #include "coordinator/planning.h"
+#include "coordinator/running_attempts.h"
 #include "plural.h"
 
 namespace pergpu {
@@ -91,7 +92,7 @@ Result<ForecastInput> Coordinator::plan_input(const PlanRequest& request,
   if (open > kMostPlanned) return too_many(open);
 
   ForecastInputBuilder builder({.world = parts_.world,
-                                .live = &live_,
+                                .running = running_attempts(live_),
                                 .learnt = &learnt_,
                                 .telemetry = parts_.telemetry,
                                 .now = now,

@@ -11,7 +11,7 @@
 
 #include "gpu/amd_uuid.h"
 #include "job/gpu_parts.h"
-#include "run/mps_control.h"
+#include "run/mps_names.h"
 
 namespace pergpu {
 namespace {

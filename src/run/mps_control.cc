@@ -20,6 +20,7 @@
 #include "os/file.h"
 #include "os/proc.h"
 #include "os/test_hooks.h"
+#include "run/mps_names.h"
 #include "run/run_program.h"
 
 namespace pergpu {

@@ -17,10 +17,6 @@
 
 namespace pergpu {
 
-/// Where processes find the daemon.
-inline constexpr char kMpsPipeName[] = "CUDA_MPS_PIPE_DIRECTORY";
-inline constexpr char kMpsLogName[] = "CUDA_MPS_LOG_DIRECTORY";
-
 /// Where the daemon of a GPU has its sockets and its log, below `root`.  Short: a socket's path may
 /// have 107 bytes.
 std::string mps_folder(const std::string& root, const std::string& gpu);
