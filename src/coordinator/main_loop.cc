@@ -27,6 +27,7 @@
 #include "coordinator/stop_mark.h"
 #include "gpu/allocated_gpus.h"
 #include "gpu/probe_inventory.h"
+#include "os/boot_id.h"
 #include "os/cgroup_site.h"
 #include "os/child.h"
 #include "os/clock.h"

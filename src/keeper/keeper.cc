@@ -13,6 +13,7 @@
 #include <cerrno>
 
 #include "keeper/folder.h"
+#include "os/boot_id.h"
 #include "os/file.h"
 #include "os/proc.h"
 #include "os/socket.h"

@@ -5,8 +5,6 @@
 #include <sys/timex.h>
 #include <time.h>
 
-#include "os/file.h"
-
 namespace pergpu::os {
 namespace {
 
@@ -32,22 +30,6 @@ std::optional<bool> clock_is_synchronised() {
   timex state{};  // modes = 0: nothing is set
   if (::adjtimex(&state) < 0) return std::nullopt;
   return (state.status & STA_UNSYNC) == 0;
-}
-
-namespace {
-
-std::string read_boot_id() {
-  Result<std::string> text = read_file("/proc/sys/kernel/random/boot_id", 256);
-  if (!text) return "";
-  while (!text->empty() && text->back() == '\n') text->pop_back();
-  return *text;
-}
-
-}  // namespace
-
-std::string boot_id() {
-  static const std::string id = read_boot_id();
-  return id.empty() ? read_boot_id() : id;
 }
 
 }  // namespace pergpu::os

@@ -32,7 +32,4 @@ std::optional<bool> clock_is_synchronised();
 /// What this process has taken of the processors so far.
 std::int64_t own_cpu_ns();
 
-/// /proc/sys/kernel/random/boot_id without the newline; "" when unreadable.
-std::string boot_id();
-
 }  // namespace pergpu::os

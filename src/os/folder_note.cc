@@ -16,6 +16,7 @@
 
 #include "ascii.h"
 #include "number.h"
+#include "os/boot_id.h"
 #include "os/clock.h"
 #include "os/file.h"
 

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "keeper/rig.h"
+#include "os/boot_id.h"
 #include "os/clock.h"
 #include "os/file.h"
 

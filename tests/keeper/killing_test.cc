@@ -10,6 +10,7 @@
 
 #include "keeper/bury.h"
 #include "keeper/rig.h"
+#include "os/boot_id.h"
 #include "os/clock.h"
 
 namespace pergpu::keeper::rig {

@@ -8,6 +8,7 @@
 
 #include "keeper/bury.h"
 #include "keeper/rig.h"
+#include "os/boot_id.h"
 #include "os/clock.h"
 #include "sanitizer.h"
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "os/boot_id.h"
+
 namespace pergpu::os {
 namespace {
 

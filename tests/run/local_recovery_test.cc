@@ -13,6 +13,7 @@
 
 #include "keeper/record.h"
 #include "os/accept.h"
+#include "os/boot_id.h"
 #include "os/cgroup.h"
 #include "os/child.h"
 #include "os/socket.h"

@@ -17,6 +17,7 @@
 #include <utility>
 #include <vector>
 
+#include "os/boot_id.h"
 #include "os/proc.h"
 #include "os/process_tree.h"
 #include "run/local.h"
