@@ -6,10 +6,10 @@
 #include <functional>
 #include <string>
 
-#include "coordinator/timers.h"
 #include "os/clock.h"
 #include "run/errands.h"
 #include "run/slurm_client.h"
+#include "timers.h"
 
 namespace pergpu {
 

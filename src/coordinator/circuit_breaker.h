@@ -30,11 +30,11 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/timers.h"
 #include "coordinator/world.h"
 #include "job/failure_pattern.h"
 #include "job/queue.h"
 #include "os/clock.h"
+#include "timers.h"
 
 namespace pergpu {
 

@@ -5,7 +5,7 @@
 
 #include <ctime>
 
-#include "coordinator/timers.h"
+#include "timers.h"
 
 namespace pergpu {
 

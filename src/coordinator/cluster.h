@@ -40,7 +40,6 @@
 #include "coordinator/handover_search.h"
 #include "coordinator/node_room.h"
 #include "coordinator/submit_pauses.h"
-#include "coordinator/timers.h"
 #include "coordinator/world.h"
 #include "job/classify.h"
 #include "os/clock.h"
@@ -50,6 +49,7 @@
 #include "run/slurm_steps.h"
 #include "store/present.h"
 #include "store/records.h"
+#include "timers.h"
 
 namespace pergpu {
 

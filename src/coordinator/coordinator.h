@@ -42,7 +42,6 @@
 #include "coordinator/storage_waits.h"
 #include "coordinator/submit.h"
 #include "coordinator/telemetry.h"
-#include "coordinator/timers.h"
 #include "coordinator/world.h"
 #include "job/classify.h"
 #include "job/gpu_need.h"
@@ -56,6 +55,7 @@
 #include "run/environment.h"
 #include "run/mps_control.h"
 #include "spec/settings.h"
+#include "timers.h"
 
 namespace pergpu {
 

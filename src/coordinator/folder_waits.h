@@ -13,9 +13,9 @@
 #include <optional>
 #include <string>
 
-#include "coordinator/timers.h"
 #include "ids.h"
 #include "os/clock.h"
+#include "timers.h"
 
 namespace pergpu {
 

@@ -35,7 +35,6 @@
 
 #include "coordinator/gpu_care.h"
 #include "coordinator/snapshot.h"
-#include "coordinator/timers.h"
 #include "gpu/foreign.h"
 #include "gpu/inventory.h"
 #include "gpu/lanes.h"
@@ -44,6 +43,7 @@
 #include "ids.h"
 #include "job/schedule.h"
 #include "os/clock.h"
+#include "timers.h"
 
 namespace pergpu {
 

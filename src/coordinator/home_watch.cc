@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/timers.h"
 #include "os/file.h"
 #include "run/living_keepers.h"
+#include "timers.h"
 
 namespace pergpu {
 namespace {

@@ -9,9 +9,9 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "coordinator/timers.h"
 #include "json_text.h"
 #include "spec/run_parameters.h"
+#include "timers.h"
 
 namespace pergpu {
 namespace {

@@ -10,10 +10,10 @@
 
 #include "coordinator/declared_outputs.h"
 #include "coordinator/submit.h"
-#include "coordinator/timers.h"
 #include "coordinator/world.h"
 #include "os/clock.h"
 #include "spec/sweep.h"
+#include "timers.h"
 
 namespace pergpu {
 

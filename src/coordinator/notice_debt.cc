@@ -8,11 +8,11 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
-#include "coordinator/timers.h"
 #include "job/json_depth.h"
 #include "job/json_fields.h"
 #include "json_text.h"
 #include "plural.h"
+#include "timers.h"
 #include "utf8_bytes.h"
 
 namespace pergpu {

@@ -19,10 +19,10 @@
 #include <vector>
 
 #include "coordinator/notice_debt.h"
-#include "coordinator/timers.h"
 #include "coordinator/world.h"
 #include "os/clock.h"
 #include "spec/notify.h"
+#include "timers.h"
 
 namespace pergpu {
 

@@ -6,8 +6,8 @@
 #include <memory>
 #include <utility>
 
-#include "coordinator/timers.h"
 #include "os/clock.h"
+#include "timers.h"
 
 namespace pergpu {
 

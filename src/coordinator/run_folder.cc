@@ -7,9 +7,9 @@
 
 #include <utility>
 
-#include "coordinator/timers.h"
 #include "os/paths.h"
 #include "os/socket_folder.h"
+#include "timers.h"
 
 namespace pergpu {
 namespace {

@@ -24,11 +24,11 @@
 #include <string>
 
 #include "coordinator/look_turns.h"
-#include "coordinator/timers.h"
 #include "coordinator/world.h"
 #include "job/classify.h"
 #include "job/queue.h"
 #include "os/clock.h"
+#include "timers.h"
 
 namespace pergpu {
 

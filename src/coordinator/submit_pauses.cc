@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/timers.h"
+#include "timers.h"
 
 namespace pergpu {
 namespace {

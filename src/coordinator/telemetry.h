@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/timers.h"
 #include "gpu/inventory.h"
 #include "ids.h"
 #include "job/cpu_share.h"
@@ -20,6 +19,7 @@
 #include "job/usage.h"
 #include "os/clock.h"
 #include "store/store.h"
+#include "timers.h"
 
 namespace pergpu {
 

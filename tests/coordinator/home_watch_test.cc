@@ -6,8 +6,8 @@
 #include <optional>
 
 #include "coordinator/sim_clock.h"
-#include "coordinator/timers.h"
 #include "os/fixture.h"
+#include "timers.h"
 
 namespace pergpu {
 namespace {

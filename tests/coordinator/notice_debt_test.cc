@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "coordinator/timers.h"
+#include "timers.h"
 
 namespace pergpu {
 namespace {

@@ -7,9 +7,9 @@
 #include <string>
 #include <utility>
 
-#include "coordinator/timers.h"
 #include "os/clock.h"
 #include "spec/sweep.h"
+#include "timers.h"
 
 namespace pergpu::testing {
 
