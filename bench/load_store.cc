@@ -18,9 +18,9 @@
 #include <string>
 #include <string_view>
 
-#include "coordinator/world.h"
 #include "os/clock.h"
-#include "spec/wire.h"
+#include "spec/sweep/wire.h"
+#include "state/world.h"
 #include "store/compaction.h"
 #include "store/schema.h"
 #include "store/store.h"

@@ -1,5 +1,5 @@
-// Replays job traces through the scheduler of pergpu (job/schedule.h), and through others for
-// comparison: events in order, no processes, time jumps.  bench/replay is the command.
+// Replays job traces through the scheduler of pergpu (job/schedule/schedule.h), and through others
+// for comparison: events in order, no processes, time jumps.  bench/replay is the command.
 //
 //   replay_tasks tasks GPUS POLICY FILE    a task a line: arrival and duration in seconds, GPUs,
 //                                          thousandths of one (0: whole GPUs)
@@ -25,7 +25,7 @@
 #include <string_view>
 #include <vector>
 
-#include "job/schedule.h"
+#include "job/schedule/schedule.h"
 
 namespace {
 

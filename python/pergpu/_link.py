@@ -1,4 +1,4 @@
-"""The coordinator's stream of a sweep's job states (src/coordinator/snapshot.h, op `watch`), read by a
+"""The coordinator's stream of a sweep's job states (src/api/snapshot.h, op `watch`), read by a
 thread.  If the coordinator goes away, the thread connects to the next one."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Files in folders where other users may write, too: no name there can lead us to another file.
 
-As in src/os/folder_walk.h each folder of a path is opened in the one above it, once, and what follows is done in the
+As in src/os/fs/folder_walk.h each folder of a path is opened in the one above it, once, and what follows is done in the
 open folder.  Links on the way are followed only if this user or root owns them: another user's may lead to files
 that only this user can reach.  A file itself is no link, is regular, has one name, and is opened without waiting.
 

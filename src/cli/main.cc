@@ -1,5 +1,5 @@
 // pergpu: argv -> command -> exit code.  This file reads top to bottom; each command has its own
-// file (cli/command.h lists them).
+// file (cli/command/command.h lists them).
 #include <signal.h>
 
 #include <CLI/CLI.hpp>
@@ -10,15 +10,15 @@
 #include <vector>
 
 #include "cli/build_facts.h"
-#include "cli/command.h"
-#include "cli/complete.h"
-#include "cli/exit_code.h"
-#include "cli/overview.h"
-#include "cli/share.h"
-#include "cli/standard_output.h"
-#include "cli/store.h"
-#include "cli/usage.h"
-#include "os/process_attributes.h"
+#include "cli/care/store.h"
+#include "cli/command/command.h"
+#include "cli/command/usage.h"
+#include "cli/complete/complete.h"
+#include "cli/jobs/overview.h"
+#include "cli/share/share.h"
+#include "cli/term/exit_code.h"
+#include "cli/term/standard_output.h"
+#include "os/process/process_attributes.h"
 #include "version.h"
 
 using namespace pergpu::cli;

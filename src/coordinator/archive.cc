@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
+#include "slurm/cluster.h"
 
 namespace pergpu {
 namespace {

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "coordinator/snapshot.h"
-#include "os/written_file.h"
+#include "api/snapshot.h"
+#include "os/fs/written_file.h"
 #include "store/result_file.h"
 
 namespace pergpu {

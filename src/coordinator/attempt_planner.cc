@@ -9,23 +9,23 @@
 #include <algorithm>
 #include <utility>
 
+#include "api/snapshot.h"
 #include "coordinator/attempt_end.h"
 #include "coordinator/code_place.h"
-#include "coordinator/declared_outputs.h"
-#include "coordinator/expectation.h"
-#include "coordinator/snapshot.h"
+#include "forecast/expectation.h"
 #include "gpu/amd_uuid.h"
 #include "gpu/processes.h"
 #include "job/classify.h"
 #include "job/gpu_slot.h"
 #include "job/redact.h"
-#include "os/expected_files.h"
-#include "os/written_file.h"
+#include "os/fs/expected_files.h"
+#include "os/fs/written_file.h"
 #include "run/record.h"
 #include "run/root_note.h"
-#include "spec/placeholders.h"
-#include "spec/start_size.h"
-#include "spec/units.h"
+#include "spec/templates/placeholders.h"
+#include "spec/templates/start_size.h"
+#include "spec/text/units.h"
+#include "state/declared_outputs.h"
 #include "storage_errno.h"
 
 namespace pergpu {

@@ -12,13 +12,13 @@
 #include <vector>
 
 #include "coordinator/code_versions.h"
-#include "coordinator/world.h"
-#include "job/queue.h"
-#include "os/file.h"
+#include "job/schedule/queue.h"
+#include "os/fs/file.h"
 #include "run/engine.h"
 #include "run/environment.h"
 #include "run/record.h"
-#include "spec/placeholders.h"
+#include "spec/templates/placeholders.h"
+#include "state/world.h"
 
 namespace pergpu {
 

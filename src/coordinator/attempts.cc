@@ -7,13 +7,13 @@
 
 #include "coordinator/attempt_planner.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/mps_daemons.h"
+#include "gpu/pool/mps_daemons.h"
 #include "job/failures.h"
 #include "job/not_started.h"
 #include "job/retry.h"
 #include "job/text.h"
-#include "os/written_file.h"
-#include "spec/run_parameters.h"
+#include "os/fs/written_file.h"
+#include "spec/templates/run_parameters.h"
 
 namespace pergpu {
 namespace {

@@ -9,13 +9,13 @@
 #include <tuple>
 #include <utility>
 
-#include "coordinator/earlier_success.h"
-#include "coordinator/learnt.h"
-#include "coordinator/readiness.h"
-#include "coordinator/standstill.h"
+#include "forecast/learnt.h"
 #include "job/failures.h"
 #include "job/retry_wait.h"
 #include "plural.h"
+#include "state/earlier_success.h"
+#include "state/readiness.h"
+#include "state/standstill.h"
 
 namespace pergpu {
 namespace {

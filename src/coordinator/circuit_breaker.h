@@ -30,10 +30,10 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/world.h"
-#include "job/failure_pattern.h"
-#include "job/queue.h"
+#include "job/schedule/failure_pattern.h"
+#include "job/schedule/queue.h"
 #include "os/clock.h"
+#include "state/world.h"
 #include "timers.h"
 
 namespace pergpu {

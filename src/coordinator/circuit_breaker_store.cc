@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "coordinator/circuit_breaker.h"
-#include "coordinator/earlier_success.h"
 #include "job/failures.h"
 #include "job/json_fields.h"
+#include "state/earlier_success.h"
 
 namespace pergpu {
 namespace {

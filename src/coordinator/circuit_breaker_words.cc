@@ -4,12 +4,12 @@
 #include <limits>
 
 #include "coordinator/circuit_breaker.h"
-#include "coordinator/clock_text.h"
-#include "coordinator/learnt.h"
+#include "forecast/learnt.h"
 #include "job/redact.h"
 #include "job/text.h"
 #include "plural.h"
-#include "spec/run_parameters.h"
+#include "spec/templates/run_parameters.h"
+#include "state/clock_text.h"
 
 namespace pergpu {
 

@@ -11,8 +11,8 @@
 #include <algorithm>
 
 #include "coordinator/attempt_planner.h"
-#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
+#include "slurm/cluster.h"
 
 namespace pergpu {
 

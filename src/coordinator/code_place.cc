@@ -2,9 +2,9 @@
 // results is as private as the whole path.
 #include "coordinator/code_place.h"
 
-#include "os/file.h"
-#include "os/paths.h"
-#include "os/private_path.h"
+#include "os/fs/file.h"
+#include "os/fs/private_path.h"
+#include "os/process/paths.h"
 #include "storage_errno.h"
 
 namespace pergpu {

@@ -1,5 +1,5 @@
-// Where the code of steps with `snapshot` lies while their jobs wait (cli/code_copy.h makes the
-// copies): only its user can have changed it.
+// Where the code of steps with `snapshot` lies while their jobs wait (cli/submit/code_copy.h makes
+// the copies): only its user can have changed it.
 //
 //   <output root>/<sweep>/_snapshot/<hash>  where no other user can write on the way there
 //   <home>/code/<of the sweep>/<hash>       else

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/world.h"
+#include "state/world.h"
 
 namespace pergpu {
 

@@ -11,17 +11,17 @@
 #include <utility>
 
 #include "coordinator/attempt_planner.h"
-#include "coordinator/began.h"
-#include "coordinator/cluster.h"
-#include "coordinator/expectation.h"
 #include "coordinator/expected_ends.h"
-#include "coordinator/mps_daemons.h"
 #include "coordinator/notice_facts.h"
-#include "coordinator/readiness.h"
-#include "coordinator/simulated_sweep.h"
 #include "coordinator/submit_folders.h"
-#include "job/cpu_budget.h"
+#include "forecast/expectation.h"
+#include "gpu/pool/began.h"
+#include "gpu/pool/mps_daemons.h"
 #include "job/retry_wait.h"
+#include "job/schedule/cpu_budget.h"
+#include "slurm/cluster.h"
+#include "state/readiness.h"
+#include "state/simulated_sweep.h"
 #include "storage_errno.h"
 
 namespace pergpu {

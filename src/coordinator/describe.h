@@ -3,8 +3,8 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "api/snapshot.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/snapshot.h"
 
 namespace pergpu {
 

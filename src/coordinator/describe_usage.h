@@ -5,9 +5,9 @@
 #include <optional>
 #include <vector>
 
+#include "api/request.h"
+#include "api/snapshot.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/request.h"
-#include "coordinator/snapshot.h"
 #include "result.h"
 
 namespace pergpu {

@@ -4,8 +4,8 @@
 // changed, else every five seconds.  A forecast costs some microseconds a job, where jobs share
 // cores some tens, in one turn of the loop, so it is made of kMostForetold jobs and no more.
 // Beyond that the work that is left, divided by the lanes it goes through, says as much: a schedule
-// of that many jobs is longer by less than one of them.  That sweeps share (job/fair_share.h) it
-// does not know: the older ones are shown too early an end.
+// of that many jobs is longer by less than one of them.  That sweeps share
+// (job/schedule/fair_share.h) it does not know: the older ones are shown too early an end.
 #include <algorithm>
 #include <chrono>
 #include <limits>
@@ -14,11 +14,11 @@
 #include <vector>
 
 #include "coordinator/coordinator.h"
-#include "coordinator/expectation.h"
 #include "coordinator/expected_ends.h"
-#include "coordinator/forecast_input.h"
 #include "coordinator/running_attempts.h"
-#include "spec/placeholders.h"
+#include "forecast/expectation.h"
+#include "forecast/forecast_input.h"
+#include "spec/templates/placeholders.h"
 
 namespace pergpu {
 namespace {

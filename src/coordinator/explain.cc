@@ -2,16 +2,16 @@
 // ended and what follows.
 #include <fmt/format.h>
 
+#include "api/shell.h"
 #include "coordinator/attempt_planner.h"
-#include "coordinator/began.h"
-#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/describe.h"
-#include "coordinator/readiness.h"
-#include "coordinator/shell.h"
-#include "coordinator/simulated_sweep.h"
+#include "gpu/pool/began.h"
 #include "job/retry_wait.h"
 #include "job/text.h"
+#include "slurm/cluster.h"
+#include "state/readiness.h"
+#include "state/simulated_sweep.h"
 
 namespace pergpu {
 namespace {

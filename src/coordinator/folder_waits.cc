@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "coordinator/coordinator.h"
-#include "os/folder_lock.h"
+#include "os/fs/folder_lock.h"
 
 namespace pergpu {
 namespace {

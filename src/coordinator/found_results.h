@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/world.h"
 #include "run/found_results.h"
+#include "state/world.h"
 
 namespace pergpu {
 

@@ -3,7 +3,7 @@
 #include <utility>
 
 #include "coordinator/coordinator.h"
-#include "coordinator/readiness.h"
+#include "state/readiness.h"
 
 namespace pergpu {
 

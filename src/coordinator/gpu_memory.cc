@@ -7,7 +7,7 @@
 
 #include "coordinator/coordinator.h"
 #include "gpu/memory_use.h"
-#include "job/schedule.h"
+#include "job/schedule/schedule.h"
 #include "job/text.h"
 
 namespace pergpu {

@@ -11,9 +11,9 @@
 #include <utility>
 
 #include "coordinator/coordinator.h"
-#include "coordinator/mps_daemons.h"
+#include "gpu/pool/mps_daemons.h"
 #include "job/gpu_parts.h"
-#include "job/schedule.h"
+#include "job/schedule/schedule.h"
 #include "run/environment.h"
 
 namespace pergpu {

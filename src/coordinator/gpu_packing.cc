@@ -4,9 +4,9 @@
 #include <algorithm>
 
 #include "coordinator/coordinator.h"
-#include "coordinator/expectation.h"
-#include "job/examine.h"
+#include "forecast/expectation.h"
 #include "job/gpu_parts.h"
+#include "job/schedule/examine.h"
 
 namespace pergpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 #include "run/living_keepers.h"
 #include "timers.h"
 

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "os/clock.h"
-#include "os/lock.h"
-#include "os/named_file.h"
+#include "os/fs/lock.h"
+#include "os/fs/named_file.h"
 
 namespace pergpu {
 

@@ -10,7 +10,7 @@
 
 #include "coordinator/describe.h"
 #include "json_text.h"
-#include "spec/run_parameters.h"
+#include "spec/templates/run_parameters.h"
 
 namespace pergpu {
 namespace {
@@ -19,7 +19,7 @@ using nlohmann::json;
 
 constexpr std::size_t kMostRows = 40;
 constexpr std::size_t kMostListedJobs = 400;
-/// What the helper takes beside the channel's own time (curl's is in run/http_post.cc).
+/// What the helper takes beside the channel's own time (curl's is in notify/http_post.cc).
 constexpr std::int64_t kHelperNs = 60 * kSecond;
 
 std::vector<std::string> parameters_of(const Sweep& sweep, const Run& run) {

@@ -1,11 +1,11 @@
 // What a notification reports, as facts: the helper that sends it makes words of them
-// (view/notice.h), because that reads metrics files and may take its time.
+// (view/export/notice.h), because that reads metrics files and may take its time.
 #pragma once
 
 #include <string>
 
 #include "coordinator/coordinator.h"
-#include "coordinator/notices.h"
+#include "notify/notices.h"
 
 namespace pergpu {
 

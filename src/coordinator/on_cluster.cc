@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "coordinator/attempt_end.h"
-#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
-#include "os/paths.h"
+#include "os/process/paths.h"
+#include "slurm/cluster.h"
 
 namespace pergpu {
 

@@ -8,9 +8,9 @@
 #include <utility>
 
 #include "coordinator/coordinator.h"
-#include "coordinator/plan_hint.h"
-#include "coordinator/planning.h"
 #include "coordinator/running_attempts.h"
+#include "forecast/plan_hint.h"
+#include "forecast/planning.h"
 #include "plural.h"
 
 namespace pergpu {

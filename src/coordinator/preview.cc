@@ -7,13 +7,13 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/array_preview.h"
-#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/expectation.h"
-#include "coordinator/plan_hint.h"
-#include "coordinator/planned_jobs.h"
 #include "coordinator/submit_folders.h"
+#include "forecast/expectation.h"
+#include "forecast/plan_hint.h"
+#include "slurm/array_preview.h"
+#include "slurm/cluster.h"
+#include "state/planned_jobs.h"
 
 namespace pergpu {
 namespace {

@@ -5,11 +5,11 @@
 #include <algorithm>
 #include <utility>
 
-#include "coordinator/cluster.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/expectation.h"
-#include "coordinator/mps_daemons.h"
 #include "coordinator/unheard.h"
+#include "forecast/expectation.h"
+#include "gpu/pool/mps_daemons.h"
+#include "slurm/cluster.h"
 
 namespace pergpu {
 namespace {

@@ -7,8 +7,8 @@
 
 #include <utility>
 
-#include "os/paths.h"
-#include "os/socket_folder.h"
+#include "os/ipc/socket_folder.h"
+#include "os/process/paths.h"
 #include "timers.h"
 
 namespace pergpu {

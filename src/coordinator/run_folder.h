@@ -8,8 +8,8 @@
 #include <string>
 
 #include "os/clock.h"
+#include "os/fs/removal_watch.h"
 #include "os/loop.h"
-#include "os/removal_watch.h"
 #include "result.h"
 
 namespace pergpu {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "coordinator/coordinator.h"
-#include "coordinator/forecast_input.h"
+#include "forecast/forecast_input.h"
 
 namespace pergpu {
 

@@ -11,7 +11,7 @@
 #include <set>
 
 #include "coordinator/coordinator.h"
-#include "coordinator/selector.h"
+#include "state/selector.h"
 
 namespace pergpu {
 namespace {

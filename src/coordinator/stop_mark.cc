@@ -10,7 +10,7 @@
 #include <utility>
 
 #include "os/clock.h"
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu {
 namespace {

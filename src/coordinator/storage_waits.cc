@@ -11,15 +11,15 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/clock_text.h"
 #include "coordinator/coordinator.h"
 #include "job/not_started.h"
-#include "os/file.h"
-#include "os/folder_note.h"
-#include "os/room.h"
+#include "os/fs/file.h"
+#include "os/fs/folder_note.h"
+#include "os/fs/room.h"
 #include "plural.h"
 #include "result.h"
 #include "run/root_note.h"
+#include "state/clock_text.h"
 #include "storage_errno.h"
 
 namespace pergpu {

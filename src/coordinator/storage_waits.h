@@ -24,10 +24,10 @@
 #include <string>
 
 #include "coordinator/look_turns.h"
-#include "coordinator/world.h"
 #include "job/classify.h"
-#include "job/queue.h"
+#include "job/schedule/queue.h"
 #include "os/clock.h"
+#include "state/world.h"
 #include "timers.h"
 
 namespace pergpu {

@@ -9,8 +9,8 @@
 #include <optional>
 #include <utility>
 
-#include "os/file.h"
-#include "os/real_path.h"
+#include "os/fs/file.h"
+#include "os/fs/real_path.h"
 
 namespace pergpu {
 namespace {

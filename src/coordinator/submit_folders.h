@@ -10,11 +10,11 @@
 
 #include "coordinator/found_results.h"
 #include "coordinator/patient_look.h"
-#include "coordinator/submit.h"
-#include "coordinator/world.h"
 #include "os/clock.h"
 #include "result.h"
-#include "spec/sweep.h"
+#include "spec/sweep/sweep.h"
+#include "state/submit.h"
+#include "state/world.h"
 #include "timers.h"
 
 namespace pergpu {

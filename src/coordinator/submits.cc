@@ -7,16 +7,16 @@
 #include <utility>
 
 #include "coordinator/attempt_planner.h"
-#include "coordinator/cluster.h"
-#include "coordinator/cluster_fit.h"
 #include "coordinator/coordinator.h"
-#include "coordinator/earlier_runs.h"
-#include "coordinator/mps_daemons.h"
-#include "coordinator/readiness.h"
-#include "coordinator/simulated_sweep.h"
 #include "coordinator/submit_folders.h"
-#include "os/spawn.h"
-#include "spec/start_size.h"
+#include "gpu/pool/mps_daemons.h"
+#include "os/process/spawn.h"
+#include "slurm/cluster.h"
+#include "slurm/cluster_fit.h"
+#include "spec/templates/start_size.h"
+#include "state/earlier_runs.h"
+#include "state/readiness.h"
+#include "state/simulated_sweep.h"
 
 namespace pergpu {
 namespace {

@@ -22,7 +22,7 @@
 #include "gpu/locality.h"
 #include "gpu/processes.h"
 #include "number.h"
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu::gpu {
 

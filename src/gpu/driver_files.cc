@@ -13,7 +13,7 @@
 #include "ascii.h"
 #include "gpu/nvml.h"
 #include "os/fd.h"
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu::gpu {
 namespace {

@@ -17,7 +17,7 @@
 
 #include "ascii.h"
 #include "number.h"
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu::gpu {
 

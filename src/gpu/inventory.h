@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "os/tree_usage.h"
+#include "os/process/tree_usage.h"
 #include "result.h"
 
 namespace pergpu {

@@ -16,10 +16,10 @@
 #include <algorithm>
 #include <cstdlib>
 
-#include "os/file.h"
-#include "os/folder_walk.h"
-#include "os/lock_holder.h"
-#include "os/new_name.h"
+#include "os/fs/file.h"
+#include "os/fs/folder_walk.h"
+#include "os/fs/lock_holder.h"
+#include "os/fs/new_name.h"
 
 namespace pergpu::gpu {
 

@@ -4,7 +4,7 @@
 
 #include <charconv>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu::gpu {
 

@@ -12,7 +12,7 @@
 #include <cstring>
 #include <utility>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu::gpu {
 

@@ -24,10 +24,10 @@
 #include <vector>
 
 #include "gpu/probe_wire.h"
-#include "os/child.h"
-#include "os/paths.h"
-#include "os/socket.h"
-#include "os/spawn.h"
+#include "os/ipc/socket.h"
+#include "os/process/child.h"
+#include "os/process/paths.h"
+#include "os/process/spawn.h"
 #include "os/test_hooks.h"
 
 namespace pergpu::gpu {

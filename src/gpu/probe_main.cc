@@ -34,8 +34,8 @@
 #include "gpu/nvml.h"
 #include "gpu/probe_wire.h"
 #include "os/clock.h"
+#include "os/process/tree_usage.h"
 #include "os/test_hooks.h"
-#include "os/tree_usage.h"
 
 namespace pergpu::gpu {
 

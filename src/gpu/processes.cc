@@ -14,9 +14,9 @@
 #include <string_view>
 
 #include "number.h"
-#include "os/dir_stream.h"
-#include "os/file.h"
-#include "os/proc.h"
+#include "os/fs/dir_stream.h"
+#include "os/fs/file.h"
+#include "os/process/proc.h"
 
 namespace pergpu::gpu {
 

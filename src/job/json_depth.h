@@ -7,7 +7,7 @@
 
 namespace pergpu {
 
-/// None of our texts comes near: parameters nest 64 deep at most (spec/source_text.h).
+/// None of our texts comes near: parameters nest 64 deep at most (spec/text/source_text.h).
 inline constexpr int kMostNestedJson = 100;
 
 /// Whether lists and objects nest deeper than `most`.  Brackets in strings do not count.

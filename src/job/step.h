@@ -1,6 +1,6 @@
 // A step of a sweep as the user declared it: what to execute and under which conditions.
 // Constant after the sweep was validated.  Texts that may hold placeholders are kept as written
-// (`Template`); spec/placeholders.h renders them for one run.
+// (`Template`); spec/templates/placeholders.h renders them for one run.
 #pragma once
 
 #include <chrono>
@@ -66,7 +66,7 @@ std::optional<Outsiders> outsiders_of(std::string_view name);
 /// How jobs share a GPU.
 enum class Sharing : std::uint8_t {
   Time,  // they take turns
-  Mps,   // their kernels run at the same time (run/mps_control.h)
+  Mps,   // their kernels run at the same time (gpu/pool/mps_control.h)
   Mig,   // each on an instance, of a GPU that is cut into some
 };
 std::string_view to_string(Sharing sharing);  // "time", "mps", "mig"

@@ -18,13 +18,13 @@
 #include "keeper/outputs.h"
 #include "keeper/signal_ahead.h"
 #include "os/clock.h"
-#include "os/file.h"
-#include "os/folder_lock.h"
-#include "os/folder_walk.h"
-#include "os/proc.h"
-#include "os/process_tree.h"
-#include "os/program_trouble.h"
-#include "os/spawn.h"
+#include "os/fs/file.h"
+#include "os/fs/folder_lock.h"
+#include "os/fs/folder_walk.h"
+#include "os/process/proc.h"
+#include "os/process/process_tree.h"
+#include "os/process/program_trouble.h"
+#include "os/process/spawn.h"
 
 namespace pergpu::keeper {
 namespace {

@@ -17,10 +17,10 @@
 
 #include "keeper/protocol.h"
 #include "keeper/quiet.h"
-#include "os/cgroup.h"
-#include "os/child.h"
 #include "os/fd.h"
-#include "os/folder_walk.h"
+#include "os/fs/folder_walk.h"
+#include "os/process/cgroup.h"
+#include "os/process/child.h"
 
 namespace pergpu::keeper {
 

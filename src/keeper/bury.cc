@@ -8,8 +8,8 @@
 #include <algorithm>
 
 #include "keeper/protocol.h"
-#include "os/cgroup.h"
 #include "os/clock.h"
+#include "os/process/cgroup.h"
 
 namespace pergpu::keeper {
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "os/process_tree.h"
+#include "os/process/process_tree.h"
 
 namespace pergpu::keeper {
 

@@ -7,9 +7,9 @@
 #include <utility>
 
 #include "keeper/protocol.h"
-#include "os/paths.h"
-#include "os/socket.h"
-#include "os/socket_folder.h"
+#include "os/ipc/socket.h"
+#include "os/ipc/socket_folder.h"
+#include "os/process/paths.h"
 
 namespace pergpu::keeper {
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "os/fd.h"
-#include "os/named_file.h"
+#include "os/fs/named_file.h"
 
 namespace pergpu::keeper {
 

@@ -10,12 +10,12 @@
 #include <cerrno>
 #include <charconv>
 
-#include "os/file.h"
-#include "os/folder_note.h"
-#include "os/folder_walk.h"
-#include "os/path_names.h"
-#include "os/room.h"
-#include "os/written_file.h"
+#include "os/fs/file.h"
+#include "os/fs/folder_note.h"
+#include "os/fs/folder_walk.h"
+#include "os/fs/path_names.h"
+#include "os/fs/room.h"
+#include "os/fs/written_file.h"
 #include "storage_errno.h"
 
 namespace pergpu::keeper {

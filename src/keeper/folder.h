@@ -7,8 +7,8 @@
 // The folder is opened once, below the sweep's output root, and all that a START does is done in
 // the open folder: others may rename what lies in the root.
 //
-// Only who has the folder's lock (os/folder_lock.h) takes it and replaces files in it: START gets
-// it for the attempt's process tree.  PREPARE writes what is not there yet, and no more.
+// Only who has the folder's lock (os/fs/folder_lock.h) takes it and replaces files in it: START
+// gets it for the attempt's process tree.  PREPARE writes what is not there yet, and no more.
 //
 // Whose log.txt is it?  attempt.json lies beside it and names job, attempt and home: another
 // attempt of the same job becomes log.N.txt and attempt.N.json, another job's log.old.txt and
@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "keeper/protocol.h"
-#include "os/folder_lock.h"
-#include "os/folder_walk.h"
+#include "os/fs/folder_lock.h"
+#include "os/fs/folder_walk.h"
 #include "result.h"
 
 namespace pergpu::keeper {
@@ -36,7 +36,7 @@ struct SetupFailure {
 };
 
 /// Makes the folder if need be, and what is missing above it.  A link on the way from the root is
-/// followed only where no other user can write (os/folder_walk.h).
+/// followed only where no other user can write (os/fs/folder_walk.h).
 /// ErrorKind::Busy: the root is another folder than the one that was noted.
 Result<os::HeldFolder> make_folder(const Folder& folder, const Root& root);
 

@@ -13,10 +13,10 @@
 #include <cerrno>
 
 #include "keeper/folder.h"
-#include "os/boot_id.h"
-#include "os/file.h"
-#include "os/proc.h"
-#include "os/socket.h"
+#include "os/fs/boot_id.h"
+#include "os/fs/file.h"
+#include "os/ipc/socket.h"
+#include "os/process/proc.h"
 
 namespace pergpu::keeper {
 namespace {

@@ -21,9 +21,9 @@
 #include "keeper/ready.h"
 #include "keeper/record.h"
 #include "keeper/revive.h"
-#include "os/cgroup.h"
 #include "os/clock.h"
 #include "os/fd.h"
+#include "os/process/cgroup.h"
 
 namespace pergpu::keeper {
 

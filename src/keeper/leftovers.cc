@@ -5,7 +5,7 @@
 #include <array>
 #include <string_view>
 
-#include "os/proc.h"
+#include "os/process/proc.h"
 
 namespace pergpu::keeper {
 namespace {

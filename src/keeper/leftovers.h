@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "os/process_tree.h"
+#include "os/process/process_tree.h"
 
 namespace pergpu::keeper {
 

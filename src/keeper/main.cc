@@ -21,7 +21,7 @@
 #include "keeper/bury.h"
 #include "keeper/keeper.h"
 #include "keeper/protocol.h"
-#include "os/process_attributes.h"
+#include "os/process/process_attributes.h"
 
 namespace {
 
@@ -34,7 +34,7 @@ struct Arguments {
   bool end_tree = false;
   bool end_keeper = false;
   std::string home = {};     // of the keeper to end
-  std::string home_id = {};  // a keeper has it for others to read (os/keeper_words.h)
+  std::string home_id = {};  // a keeper has it for others to read (os/process/keeper_words.h)
   pergpu::os::TreeMarks marks = {};
   std::int64_t limit_ms = 10'000;
 };

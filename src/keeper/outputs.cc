@@ -1,10 +1,10 @@
-// What "there" means is in os/expected_files.h.
+// What "there" means is in os/fs/expected_files.h.
 #include "keeper/outputs.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "os/expected_files.h"
+#include "os/fs/expected_files.h"
 
 namespace pergpu::keeper {
 

@@ -76,7 +76,7 @@ struct FileToWrite {
 /// The sweep's output root, in which `Folder::out` lies.
 struct Root {
   std::string path = {};
-  std::string note = {};  // a file (os/folder_note.h) that says which folder it was; "": unknown
+  std::string note = {};  // a file (os/fs/folder_note.h) that says which folder it was; "": unknown
 };
 
 struct Folder {
@@ -104,7 +104,7 @@ struct ShellLimit {
   std::uint64_t hard = 0;
 };
 
-/// What the job has of the shell that submitted it (os/process_attributes.h).
+/// What the job has of the shell that submitted it (os/process/process_attributes.h).
 struct Shell {
   std::vector<ShellLimit> limits = {};
   std::int32_t nice = 0;
@@ -143,7 +143,8 @@ struct Start {
   std::int64_t idle_ns = 0;     // QUIET after this time without output; 0: not watched
   std::int64_t stall_ns = 0;    // the same, and without CPU time; 0: not watched
   std::string holder = {};      // who works in the folder, for those who have to wait for it
-  std::vector<std::string> patterns = {};  // of outputs: each must match one (os/expected_files.h)
+  std::vector<std::string> patterns =
+      {};  // of outputs: each must match one (os/fs/expected_files.h)
   std::optional<Shell> shell = std::nullopt;  // nullopt: it has what its keeper has
   Root root = {};
 };
@@ -208,7 +209,7 @@ inline constexpr std::string_view kRootReplaced = "use another folder at";
 struct SpawnFailed {
   static constexpr Type kType = Type::SpawnFailed;
   AttemptId id = {};
-  std::string phase = {};  // "program": `object` is a whole sentence (os/program_trouble.h)
+  std::string phase = {};  // "program": `object` is a whole sentence (os/process/program_trouble.h)
   std::int32_t os_errno = 0;
   std::string object = {};
 };

@@ -6,7 +6,7 @@
 
 #include <algorithm>
 
-#include "os/named_file.h"
+#include "os/fs/named_file.h"
 
 namespace pergpu::keeper {
 namespace {
@@ -35,7 +35,7 @@ void RecordFile::put(AttemptId id, const Held& held) {
     cut(small.exited->missing_output);
     cut(small.exited->missing_why);
   }
-  // Without its groups it is found by its other marks (os/process_tree.h).
+  // Without its groups it is found by its other marks (os/process/process_tree.h).
   if (small.started && encode(small).size() > kLongestPayloadOfSlot) small.started->groups.clear();
   auto slot = std::find_if(slots_.begin(), slots_.end(),
                            [&](const Slot& s) { return s.used && s.id == id; });

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "duration.h"
-#include "os/lock.h"
-#include "os/paths.h"
-#include "os/spawn.h"
+#include "os/fs/lock.h"
+#include "os/process/paths.h"
+#include "os/process/spawn.h"
 
 namespace pergpu::keeper {
 namespace {

@@ -11,8 +11,8 @@
 #include <set>
 #include <string_view>
 
-#include "os/proc.h"
-#include "os/process_tree.h"
+#include "os/process/proc.h"
+#include "os/process/process_tree.h"
 
 namespace pergpu::keeper {
 namespace {

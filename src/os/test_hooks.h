@@ -24,14 +24,14 @@ namespace test_hook {
 // clang-format off
 constexpr TestHook kCudart     {"PERGPU_CUDART",        "the CUDA runtime",                       "share/pinning.cc"};
 constexpr TestHook kDev        {"PERGPU_DEV",           "/dev, for GPUs",                         "gpu/probe_main.cc"};
-constexpr TestHook kFoldFrom   {"PERGPU_FOLD_FROM",     "events from which the store is folded",  "coordinator/main_loop.cc"};
-constexpr TestHook kMpsControl {"PERGPU_MPS_CONTROL",   "MPS's program; empty: there is none",    "run/mps_control.cc"};
+constexpr TestHook kFoldFrom   {"PERGPU_FOLD_FROM",     "events from which the store is folded",  "daemon/main_loop.cc"};
+constexpr TestHook kMpsControl {"PERGPU_MPS_CONTROL",   "MPS's program; empty: there is none",    "gpu/pool/mps_control.cc"};
 constexpr TestHook kProbe      {"PERGPU_PROBE",         "the program that looks at GPUs",         "gpu/probe_inventory.cc"};
 constexpr TestHook kProc       {"PERGPU_PROC",          "/proc, for AMD GPUs",                    "gpu/probe_main.cc"};
-constexpr TestHook kRoot       {"PERGPU_ROOT",          "the root of what `doctor` reads",        "cli/doctor_gather.cc"};
+constexpr TestHook kRoot       {"PERGPU_ROOT",          "the root of what `doctor` reads",        "cli/doctor/doctor_gather.cc"};
 constexpr TestHook kSys        {"PERGPU_SYS",           "/sys, for GPUs",                         "gpu/probe_main.cc"};
-constexpr TestHook kTurnLimit  {"PERGPU_TURN_LIMIT_MS", "log turns of the loop that take longer", "coordinator/main_loop.cc"};
-constexpr TestHook kVmstat     {"PERGPU_VMSTAT",        "/proc/vmstat",                           "os/proc.cc"};
+constexpr TestHook kTurnLimit  {"PERGPU_TURN_LIMIT_MS", "log turns of the loop that take longer", "daemon/main_loop.cc"};
+constexpr TestHook kVmstat     {"PERGPU_VMSTAT",        "/proc/vmstat",                           "os/process/proc.cc"};
 // clang-format on
 
 /// Bits of KernelCall: as if the kernel lacked them.  Read by os/kernel.cc.

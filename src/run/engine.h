@@ -16,7 +16,7 @@
 #include "ids.h"
 #include "job/event.h"
 #include "os/fd.h"
-#include "os/process_attributes.h"
+#include "os/process/process_attributes.h"
 #include "result.h"
 
 namespace pergpu {

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "os/proc.h"
+#include "os/process/proc.h"
 
 namespace pergpu {
 

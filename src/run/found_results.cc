@@ -7,8 +7,8 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "os/file.h"
-#include "os/written_file.h"
+#include "os/fs/file.h"
+#include "os/fs/written_file.h"
 
 namespace pergpu {
 namespace {

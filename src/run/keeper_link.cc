@@ -10,11 +10,11 @@
 #include <cerrno>
 #include <cstring>
 
-#include "os/child.h"
-#include "os/paths.h"
-#include "os/proc.h"
-#include "os/socket_folder.h"
-#include "os/spawn.h"
+#include "os/ipc/socket_folder.h"
+#include "os/process/child.h"
+#include "os/process/paths.h"
+#include "os/process/proc.h"
+#include "os/process/spawn.h"
 
 namespace pergpu {
 namespace {

@@ -9,10 +9,10 @@
 
 #include "ids.h"
 #include "keeper/protocol.h"
-#include "os/cgroup_site.h"
 #include "os/fd.h"
+#include "os/ipc/socket.h"
 #include "os/loop.h"
-#include "os/socket.h"
+#include "os/process/cgroup_site.h"
 #include "result.h"
 
 namespace pergpu {

@@ -1,4 +1,4 @@
-// Which process is whose keeper is decided in one place (os/keeper_words.h).
+// Which process is whose keeper is decided in one place (os/process/keeper_words.h).
 #include "run/living_keepers.h"
 
 #include <sys/stat.h>
@@ -6,9 +6,9 @@
 
 #include <optional>
 
-#include "os/file.h"
-#include "os/proc.h"
-#include "os/process_tree.h"
+#include "os/fs/file.h"
+#include "os/process/proc.h"
+#include "os/process/process_tree.h"
 
 namespace pergpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "ids.h"
-#include "os/keeper_words.h"
+#include "os/process/keeper_words.h"
 
 namespace pergpu {
 

@@ -11,8 +11,8 @@
 #include "job/folder_in_use.h"
 #include "job/not_started.h"
 #include "job/output_root.h"
-#include "os/file.h"
-#include "os/paths.h"
+#include "os/fs/file.h"
+#include "os/process/paths.h"
 #include "run/root_note.h"
 #include "storage_errno.h"
 

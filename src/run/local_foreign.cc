@@ -6,9 +6,9 @@
 #include <algorithm>
 
 #include "keeper/protocol.h"
-#include "os/keeper_words.h"
-#include "os/proc.h"
-#include "os/real_path.h"
+#include "os/fs/real_path.h"
+#include "os/process/keeper_words.h"
+#include "os/process/proc.h"
 #include "run/local.h"
 
 namespace pergpu {

@@ -13,11 +13,11 @@
 
 #include "duration.h"
 #include "number.h"
-#include "os/cgroup.h"
-#include "os/child.h"
-#include "os/file.h"
-#include "os/paths.h"
-#include "os/proc.h"
+#include "os/fs/file.h"
+#include "os/process/cgroup.h"
+#include "os/process/child.h"
+#include "os/process/paths.h"
+#include "os/process/proc.h"
 #include "run/local.h"
 
 namespace pergpu {

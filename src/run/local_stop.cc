@@ -8,9 +8,9 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "os/child.h"
-#include "os/proc.h"
-#include "os/process_tree.h"
+#include "os/process/child.h"
+#include "os/process/proc.h"
+#include "os/process/process_tree.h"
 #include "run/local.h"
 
 namespace pergpu {

@@ -1,11 +1,11 @@
-// Where a home notes which folder the output root of a sweep is (os/folder_note.h).  The notes of
-// all sweeps with one root lie in one folder.
+// Where a home notes which folder the output root of a sweep is (os/fs/folder_note.h).  The notes
+// of all sweeps with one root lie in one folder.
 #pragma once
 
 #include <string>
 
-#include "os/file.h"
-#include "os/paths.h"
+#include "os/fs/file.h"
+#include "os/process/paths.h"
 
 namespace pergpu {
 

@@ -12,9 +12,9 @@
 #include <utility>
 
 #include "os/clock.h"
-#include "os/file.h"
-#include "os/spawn.h"
-#include "os/unnamed_file.h"
+#include "os/fs/file.h"
+#include "os/fs/unnamed_file.h"
+#include "os/process/spawn.h"
 
 namespace pergpu {
 namespace {

@@ -9,8 +9,8 @@
 #include <string_view>
 #include <vector>
 
-#include "os/child.h"
 #include "os/fd.h"
+#include "os/process/child.h"
 #include "result.h"
 
 namespace pergpu {

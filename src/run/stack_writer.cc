@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "os/child.h"
 #include "os/clock.h"
-#include "os/spawn.h"
+#include "os/process/child.h"
+#include "os/process/spawn.h"
 
 namespace pergpu {
 

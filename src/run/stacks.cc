@@ -14,12 +14,12 @@
 
 #include "job/output_root.h"
 #include "job/redact.h"
-#include "os/child.h"
 #include "os/fd.h"
-#include "os/file.h"
-#include "os/folder_walk.h"
-#include "os/process_tree.h"
-#include "os/spawn.h"
+#include "os/fs/file.h"
+#include "os/fs/folder_walk.h"
+#include "os/process/child.h"
+#include "os/process/process_tree.h"
+#include "os/process/spawn.h"
 #include "run/run_program.h"
 
 namespace pergpu {

@@ -9,10 +9,10 @@
 #include <cstring>
 
 #include "keeper/protocol.h"
-#include "os/child.h"
 #include "os/clock.h"
-#include "os/spawn.h"
-#include "os/unnamed_file.h"
+#include "os/fs/unnamed_file.h"
+#include "os/process/child.h"
+#include "os/process/spawn.h"
 
 namespace pergpu {
 namespace {

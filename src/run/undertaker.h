@@ -16,7 +16,7 @@
 
 #include "ids.h"
 #include "os/loop.h"
-#include "os/process_tree.h"
+#include "os/process/process_tree.h"
 
 namespace pergpu {
 

@@ -11,8 +11,8 @@
 #include <utility>
 #include <vector>
 
-#include "os/tcp.h"
-#include "os/tcp_owners.h"
+#include "os/ipc/tcp.h"
+#include "os/ipc/tcp_owners.h"
 #include "serve/connection.h"
 #include "serve/crowd.h"
 

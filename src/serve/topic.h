@@ -2,7 +2,7 @@
 // the state as it is now, and the last events, numbered.  A reader that knows an event that is
 // still kept gets what came after it; any other begins with the state.  Pure.
 //
-// The streams are those of op "watch" (coordinator/snapshot.h).
+// The streams are those of op "watch" (api/snapshot.h).
 #pragma once
 
 #include <cstddef>

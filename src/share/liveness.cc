@@ -16,8 +16,8 @@
 #include <cerrno>
 #include <utility>
 
-#include "os/child.h"
-#include "os/proc.h"
+#include "os/process/child.h"
+#include "os/process/proc.h"
 #include "os/system_calls.h"
 
 namespace pergpu::share {

@@ -25,7 +25,7 @@
 #include <utility>
 
 #include "number.h"
-#include "os/free_memory.h"
+#include "os/process/free_memory.h"
 #include "share/permutation.h"
 #include "share/pinning.h"
 #include "share/segment.h"

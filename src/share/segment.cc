@@ -14,8 +14,8 @@
 #include <limits>
 #include <utility>
 
-#include "os/free_memory.h"
 #include "os/kernel.h"
+#include "os/process/free_memory.h"
 #include "os/system_calls.h"
 
 namespace pergpu::share {

@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "os/new_name.h"
+#include "os/fs/new_name.h"
 #include "store/schema.h"
 
 namespace pergpu::store {

@@ -1,4 +1,4 @@
-// A copy in the making has its name and more (os/new_name.h), so the name's begin says it all.
+// A copy in the making has its name and more (os/fs/new_name.h), so the name's begin says it all.
 #include "store/copies.h"
 
 #include <fmt/format.h>
@@ -6,7 +6,7 @@
 
 #include <vector>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu::store {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "os/lock.h"
+#include "os/fs/lock.h"
 #include "result.h"
 
 namespace pergpu::store {

@@ -3,7 +3,7 @@
 
 #include <unistd.h>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu::store {
 

@@ -12,7 +12,7 @@
 
 #include "job/json_depth.h"
 #include "json_text.h"
-#include "os/written_file.h"
+#include "os/fs/written_file.h"
 #include "store/event_json.h"
 #include "store/json_number.h"
 

@@ -2,7 +2,7 @@
 #include "store/result_file.h"
 
 #include "job/output_root.h"
-#include "os/folder_walk.h"
+#include "os/fs/folder_walk.h"
 
 namespace pergpu::store {
 

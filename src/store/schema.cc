@@ -13,8 +13,8 @@
 #include <vector>
 
 #include "os/fd.h"
-#include "os/file.h"
-#include "os/new_name.h"
+#include "os/fs/file.h"
+#include "os/fs/new_name.h"
 #include "store/migrations.h"
 
 namespace pergpu::store {

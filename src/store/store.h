@@ -18,7 +18,7 @@
 
 namespace pergpu {
 
-/// 128-bit identity of a job (spec/identity.h).
+/// 128-bit identity of a job (spec/sweep/identity.h).
 using JobIdentity = std::array<std::uint8_t, 16>;
 
 namespace row {
@@ -27,7 +27,7 @@ struct Sweep {
   SweepId id = {};
   std::string root = {};  // absolute output root
   std::string name = {};
-  std::string spec = {};    // JSON (spec/wire.h), without runs
+  std::string spec = {};    // JSON (spec/sweep/wire.h), without runs
   std::string submit = {};  // JSON: cwd, umask, limits, lanes, devices, engine, git …
   Instant at = {};
 };

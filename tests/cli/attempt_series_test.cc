@@ -1,5 +1,5 @@
 // What attempts used over time: of whom it is asked, and what is made of the answer.
-#include "cli/attempt_series.h"
+#include "cli/results/attempt_series.h"
 
 #include <gtest/gtest.h>
 

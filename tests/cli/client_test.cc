@@ -1,15 +1,15 @@
 // The client's side of the protocol against a coordinator that misbehaves as told.
-#include "cli/client.h"
+#include "cli/client/client.h"
 
 #include <gtest/gtest.h>
 
 #include <atomic>
 #include <nlohmann/json.hpp>
 
-#include "cli/exit_code.h"
-#include "cli/interrupts.h"
-#include "cli/json_lines.h"
-#include "cli/submit.h"
+#include "cli/follow/interrupts.h"
+#include "cli/follow/json_lines.h"
+#include "cli/submit/submit.h"
+#include "cli/term/exit_code.h"
 #include "fake_coordinator.h"
 
 namespace pergpu::cli {

@@ -1,5 +1,5 @@
-// What follows from what `doctor` sees, on made-up machines (cli/doctor_checks.h).
-#include "cli/doctor_checks.h"
+// What follows from what `doctor` sees, on made-up machines (cli/doctor/doctor_checks.h).
+#include "cli/doctor/doctor_checks.h"
 
 #include <gtest/gtest.h>
 

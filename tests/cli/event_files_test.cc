@@ -1,6 +1,6 @@
 // The event files of a job on disk: the newest is found, read in bounds, and is its metrics where
 // it wrote no metrics file.
-#include "cli/event_files.h"
+#include "cli/job_files/event_files.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include <utility>
 
 #include "../view/event_records.h"
-#include "cli/result_files.h"
+#include "cli/job_files/result_files.h"
 #include "program.h"
 
 namespace pergpu::cli {

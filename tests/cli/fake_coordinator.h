@@ -1,4 +1,4 @@
-// A coordinator that does what a test says: it speaks the protocol of coordinator/snapshot.h on a
+// A coordinator that does what a test says: it speaks the protocol of api/snapshot.h on a
 // socket of its own, one thread a connection, and remembers every request.
 #pragma once
 
@@ -12,10 +12,10 @@
 #include <thread>
 #include <vector>
 
-#include "os/accept.h"
 #include "os/clock.h"
 #include "os/fd.h"
-#include "os/socket.h"
+#include "os/ipc/accept.h"
+#include "os/ipc/socket.h"
 #include "program.h"
 
 namespace pergpu::cli {

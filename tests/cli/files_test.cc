@@ -5,10 +5,10 @@
 
 #include <fstream>
 
-#include "cli/git.h"
-#include "cli/log_reader.h"
-#include "cli/submit_context.h"
-#include "cli/tail.h"
+#include "cli/job_files/log_reader.h"
+#include "cli/job_files/tail.h"
+#include "cli/submit/git.h"
+#include "cli/submit/submit_context.h"
 #include "program.h"
 
 namespace pergpu::cli {

@@ -7,7 +7,7 @@
 #include <atomic>
 #include <fstream>
 
-#include "cli/wait_reason.h"
+#include "cli/follow/wait_reason.h"
 #include "fake_coordinator.h"
 #include "os/loop.h"
 

@@ -18,10 +18,10 @@
 #include <variant>
 #include <vector>
 
-#include "os/child.h"
 #include "os/clock.h"
 #include "os/fd.h"
-#include "os/spawn.h"
+#include "os/process/child.h"
+#include "os/process/spawn.h"
 
 namespace pergpu::cli {
 

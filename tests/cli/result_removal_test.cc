@@ -1,12 +1,12 @@
 // Files that `clean --results` removes, and those that it must not.
-#include "cli/result_removal.h"
+#include "cli/care/result_removal.h"
 
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <nlohmann/json.hpp>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 #include "program.h"
 
 namespace pergpu::cli {

@@ -8,12 +8,12 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/exit_code.h"
+#include "cli/term/exit_code.h"
 #include "fake_coordinator.h"
-#include "os/file.h"
-#include "os/folder_walk.h"
-#include "os/lock.h"
-#include "os/new_name.h"
+#include "os/fs/file.h"
+#include "os/fs/folder_walk.h"
+#include "os/fs/lock.h"
+#include "os/fs/new_name.h"
 #include "store/schema.h"
 
 namespace pergpu::cli {

@@ -1,5 +1,5 @@
 // Which terminals get progress, and what they get.
-#include "cli/terminal_signs.h"
+#include "cli/term/terminal_signs.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

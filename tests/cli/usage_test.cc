@@ -1,5 +1,5 @@
 // What a wrong command line gets: exit code 2, the mistake in words, nothing started.
-#include "cli/usage.h"
+#include "cli/command/usage.h"
 
 #include <gtest/gtest.h>
 

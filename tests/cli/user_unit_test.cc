@@ -1,5 +1,5 @@
-// The unit of `coordinator enable`: what is written is read again (cli/user_unit.h).
-#include "cli/user_unit.h"
+// The unit of `coordinator enable`: what is written is read again (cli/care/user_unit.h).
+#include "cli/care/user_unit.h"
 
 #include <gtest/gtest.h>
 

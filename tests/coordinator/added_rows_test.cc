@@ -1,5 +1,5 @@
 // Rows that are added to a sweep (`submit --add`), over fakes (simulation.h).
-#include "coordinator/added_rows.h"
+#include "state/added_rows.h"
 
 #include <algorithm>
 #include <set>

@@ -4,8 +4,8 @@
 #include <random>
 #include <set>
 
-#include "coordinator/selector.h"
 #include "simulation.h"
+#include "state/selector.h"
 
 namespace pergpu::testing {
 namespace {

@@ -1,14 +1,14 @@
 // What Slurm is asked for an array, and what it means when a task ends without a word of its own.
-#include "coordinator/array_call.h"
+#include "slurm/array_call.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "coordinator/array_preview.h"
 #include "job/classify.h"
-#include "os/file.h"
+#include "os/fs/file.h"
 #include "simulation.h"
+#include "slurm/array_preview.h"
 
 namespace pergpu::testing {
 namespace {

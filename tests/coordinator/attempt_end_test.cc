@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <string>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu {
 namespace {

@@ -10,9 +10,9 @@
 #include <memory>
 #include <set>
 
-#include "coordinator/earlier_success.h"
-#include "coordinator/submit.h"
 #include "sim_clock.h"
+#include "state/earlier_success.h"
+#include "state/submit.h"
 
 namespace pergpu::testing {
 namespace {

@@ -1,7 +1,7 @@
 // Sweeps that `clean` took out of the history: nobody is told of them, and nothing else changes.
-#include "coordinator/selector.h"
-#include "coordinator/submit.h"
 #include "simulation.h"
+#include "state/selector.h"
+#include "state/submit.h"
 
 namespace pergpu::testing {
 namespace {

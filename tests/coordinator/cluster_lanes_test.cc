@@ -1,6 +1,6 @@
 // Lanes of attempts that run elsewhere: no two at once on one, and no more of them than ran at
 // once.
-#include "coordinator/cluster_lanes.h"
+#include "slurm/cluster_lanes.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,10 +1,10 @@
 // What was done under an earlier reading of a row is kept; nothing is taken for it that was not.
-#include "coordinator/earlier_runs.h"
+#include "state/earlier_runs.h"
 
 #include <gtest/gtest.h>
 
-#include "coordinator/submit.h"
 #include "simulation.h"
+#include "state/submit.h"
 
 namespace pergpu::testing {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "spec/wire.h"
+#include "spec/sweep/wire.h"
 
 namespace pergpu {
 namespace {

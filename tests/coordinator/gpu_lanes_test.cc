@@ -1,5 +1,5 @@
 // The life of GPU lanes, without jobs: what looks show is what lanes become.
-#include "coordinator/gpu_lanes.h"
+#include "gpu/pool/gpu_lanes.h"
 
 #include <sys/file.h>
 

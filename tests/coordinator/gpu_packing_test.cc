@@ -5,7 +5,7 @@
 #include <random>
 
 #include "gpu_jobs.h"
-#include "job/gpu_need.h"
+#include "job/schedule/gpu_need.h"
 
 namespace pergpu::testing {
 namespace {

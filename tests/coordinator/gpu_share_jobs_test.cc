@@ -1,8 +1,8 @@
 // Jobs that share GPUs, as looks, leases and other users have it.
 #include <sys/file.h>
 
-#include "coordinator/cluster_fit.h"
 #include "gpu_jobs.h"
+#include "slurm/cluster_fit.h"
 
 namespace pergpu::testing {
 namespace {

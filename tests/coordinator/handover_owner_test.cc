@@ -1,11 +1,11 @@
 // Whose a handover is, and who decides for a sweep: files that several machines write.
-#include "coordinator/handover_owner.h"
+#include "slurm/handover_owner.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu {
 namespace {

@@ -1,5 +1,5 @@
 // Which jobs go to a cluster in one array, and behind what they wait there.
-#include "coordinator/handover_plan.h"
+#include "slurm/handover_plan.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
@@ -7,9 +7,9 @@
 #include <numeric>
 #include <set>
 
-#include "coordinator/submit.h"
 #include "simulation.h"
-#include "spec/wire.h"
+#include "spec/sweep/wire.h"
+#include "state/submit.h"
 
 namespace pergpu::testing {
 namespace {

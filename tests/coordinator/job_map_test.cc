@@ -1,5 +1,5 @@
 // What is kept of some jobs is what a map would keep.
-#include "coordinator/job_map.h"
+#include "state/job_map.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

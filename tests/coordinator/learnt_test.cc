@@ -1,8 +1,8 @@
-// What was learnt of steps comes back after a restart, and is bounded (coordinator/learnt.h).
-#include "coordinator/learnt.h"
+// What was learnt of steps comes back after a restart, and is bounded (forecast/learnt.h).
+#include "forecast/learnt.h"
 
-#include "coordinator/expectation.h"
-#include "coordinator/lane_use.h"
+#include "forecast/expectation.h"
+#include "gpu/pool/lane_use.h"
 #include "simulation.h"
 
 namespace pergpu::testing {

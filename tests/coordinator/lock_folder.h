@@ -7,7 +7,7 @@
 #include <string>
 
 #include "gpu/lease.h"
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu::testing {
 

@@ -1,5 +1,5 @@
 // How long a submit waits for the look at the outputs of done jobs.
-#include "coordinator/lost_outputs.h"
+#include "state/lost_outputs.h"
 
 #include <gtest/gtest.h>
 

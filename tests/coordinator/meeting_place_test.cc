@@ -1,6 +1,6 @@
 // The meeting place over a real socket: who makes, who waits, what is held and for how long, and
 // that nothing of a visitor who talks nonsense stays.
-#include "coordinator/meeting_place.h"
+#include "broker/meeting_place.h"
 
 #include <fcntl.h>
 #include <signal.h>

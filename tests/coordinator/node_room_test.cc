@@ -1,12 +1,12 @@
 // Which node of an allocation a job goes to, and when none has room for it.
-#include "coordinator/node_room.h"
+#include "slurm/node_room.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
-#include "coordinator/step_call.h"
-#include "run/slurm_environment.h"
 #include "simulation.h"
+#include "slurm/slurm_environment.h"
+#include "slurm/step_call.h"
 
 namespace pergpu::testing {
 namespace {

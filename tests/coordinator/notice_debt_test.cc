@@ -1,5 +1,5 @@
 // When a message is due, what a failed one leaves, and what the store keeps of it.
-#include "coordinator/notice_debt.h"
+#include "notify/notice_debt.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What the coordinator tells the channels of [notify], over failures, holds, the end, and restarts.
-#include "coordinator/notices.h"
+#include "notify/notices.h"
 
 #include <nlohmann/json.hpp>
 

@@ -1,5 +1,5 @@
 // What a watcher of everything is shown, however long the queue is.
-#include "coordinator/overview.h"
+#include "server/overview.h"
 
 #include <algorithm>
 

@@ -3,9 +3,9 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "coordinator/simulated_sweep.h"
 #include "lock_folder.h"
 #include "simulation.h"
+#include "state/simulated_sweep.h"
 
 namespace pergpu::testing {
 namespace {

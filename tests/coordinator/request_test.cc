@@ -1,5 +1,5 @@
 // What is read of a client's line, and what is refused.
-#include "coordinator/request.h"
+#include "api/request.h"
 
 #include <gtest/gtest.h>
 

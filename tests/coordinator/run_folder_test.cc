@@ -7,8 +7,8 @@
 #include <optional>
 
 #include "os/fixture.h"
-#include "os/named_file.h"
-#include "os/paths.h"
+#include "os/fs/named_file.h"
+#include "os/process/paths.h"
 
 namespace pergpu {
 namespace {

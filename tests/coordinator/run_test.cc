@@ -1,5 +1,5 @@
 // Runs as they are kept, and the index by which one is found again.
-#include "coordinator/run.h"
+#include "state/run.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,14 +1,14 @@
 // What selectors name: the current jobs, what still runs of an older version of the file, and one
 // of several sweeps of a name.
-#include "coordinator/selector.h"
+#include "state/selector.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "coordinator/describe.h"
-#include "coordinator/overview.h"
 #include "coordinator/simulation.h"
+#include "server/overview.h"
 
 namespace pergpu::testing {
 namespace {

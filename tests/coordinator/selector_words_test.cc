@@ -1,5 +1,5 @@
 // What a selector may become while it is typed.
-#include "coordinator/selector_words.h"
+#include "state/selector_words.h"
 
 #include "simulation.h"
 

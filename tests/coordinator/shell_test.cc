@@ -1,6 +1,6 @@
 // Attributes of the submitting shell on the wire and in the store, and what is said where less can
 // be given.
-#include "coordinator/shell.h"
+#include "api/shell.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -8,8 +8,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include "coordinator/machine.h"
-#include "coordinator/snapshot.h"
+#include "api/snapshot.h"
+#include "run/machine.h"
 
 namespace pergpu {
 namespace {

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "os/clock.h"
-#include "spec/sweep.h"
+#include "spec/sweep/sweep.h"
 #include "timers.h"
 
 namespace pergpu::testing {

@@ -1,5 +1,5 @@
 // A sweep that was only simulated, submitted for real, and the other way round.
-#include "coordinator/simulated_sweep.h"
+#include "state/simulated_sweep.h"
 
 #include <gtest/gtest.h>
 

@@ -1,10 +1,10 @@
 // Whoever watches a sweep is told when only a person can make it go on.
-#include "coordinator/standstill.h"
+#include "state/standstill.h"
 
 #include <gtest/gtest.h>
 
-#include "coordinator/submit.h"
 #include "simulation.h"
+#include "state/submit.h"
 
 namespace pergpu::testing {
 namespace {

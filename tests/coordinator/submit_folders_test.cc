@@ -8,7 +8,7 @@
 #include <fstream>
 
 #include "coordinator/sim_clock.h"
-#include "spec/wire.h"
+#include "spec/sweep/wire.h"
 
 namespace pergpu::testing {
 namespace {

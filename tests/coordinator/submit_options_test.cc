@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "coordinator/simulation.h"
-#include "coordinator/submit.h"
+#include "state/submit.h"
 
 namespace pergpu::testing {
 namespace {

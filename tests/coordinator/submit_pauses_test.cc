@@ -1,4 +1,4 @@
-#include "coordinator/submit_pauses.h"
+#include "slurm/submit_pauses.h"
 
 #include <gtest/gtest.h>
 

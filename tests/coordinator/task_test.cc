@@ -1,5 +1,5 @@
 // A task that begins while what its jobs need is not told of yet.
-#include "coordinator/task.h"
+#include "daemon/task.h"
 
 #include <gtest/gtest.h>
 
@@ -9,9 +9,9 @@
 #include <variant>
 #include <vector>
 
-#include "coordinator/world.h"
 #include "os/clock.h"
-#include "os/file.h"
+#include "os/fs/file.h"
+#include "state/world.h"
 #include "store/end_request.h"
 
 namespace pergpu {

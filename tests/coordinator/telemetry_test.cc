@@ -1,6 +1,6 @@
 // What live attempts use, over an inventory that answers what the test says
-// (coordinator/telemetry.h).
-#include "coordinator/telemetry.h"
+// (forecast/telemetry.h).
+#include "forecast/telemetry.h"
 
 #include "job/usage_blob.h"
 #include "lock_folder.h"

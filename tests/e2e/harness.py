@@ -336,7 +336,7 @@ class Home:
 
 
 def groups_of(home):
-    """Folders of the control groups of this home (src/os/cgroup.h)."""
+    """Folders of the control groups of this home (src/os/process/cgroup.h)."""
     hashed = 14695981039346656037
     for byte in home.path.encode():
         hashed = (hashed ^ byte) * 1099511628211 % (1 << 64)

@@ -259,7 +259,7 @@ def test_its_json_is_what_its_schema_says(gpus, machine):
 def test_every_check_is_in_its_table(gpus, machine):
     tables = page("docs/doctor.md").partition("\n## GPUs\n")[2]
     listed = re.findall(r"^\| `([a-z-]+)` \|", tables, re.M)
-    source = "".join(page(f"src/cli/doctor_{part}_checks.cc") for part in ("gpu", "machine", "own"))
+    source = "".join(page(f"src/cli/doctor/doctor_{part}_checks.cc") for part in ("gpu", "machine", "own"))
     checks = [name for table in re.findall(r"Check k\w+Checks\[\] = \{(.*?)\n\};", source, re.S)
               for name in re.findall(r'\{"([a-z-]+)"', table)]
     assert listed == checks and len(set(checks)) == len(checks) > 20

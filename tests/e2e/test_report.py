@@ -106,7 +106,7 @@ def test_the_page_carries_its_data(home):
 
 
 def test_only_the_style_and_the_script_of_the_page_count(home):
-    """A browser compares these hashes, too: who changes src/view/report_style.cc sees the new ones here."""
+    """A browser compares these hashes, too: who changes src/view/report/report_style.cc sees the new ones here."""
     home.submit(grid("a", 1, 'command = ["true"]'))
     home.wait()
     html = page(home)

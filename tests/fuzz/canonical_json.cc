@@ -1,13 +1,13 @@
 // Runs as JSON: canonical JSON is its own canonical form, says the same as the text, and its
 // members are those that other readers find.
-#include "spec/canonical_json.h"
+#include "spec/text/canonical_json.h"
 
 #include <nlohmann/json.hpp>
 
 #include "fuzz.h"
-#include "spec/json_members.h"
-#include "spec/source_text.h"
-#include "spec/wire.h"
+#include "spec/sweep/wire.h"
+#include "spec/text/json_members.h"
+#include "spec/text/source_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pergpu;

@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "fuzz.h"
-#include "os/socket.h"
+#include "os/ipc/socket.h"
 #include "pieces.h"
 
 namespace {

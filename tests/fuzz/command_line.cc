@@ -1,11 +1,11 @@
 // `pergpu run [options] -- CMD ARG… ::: …`: one word a line, the first ones after "-g".  What is
 // accepted can be written as a sweep file that says the same.
-#include "spec/command_line.h"
+#include "spec/schema/command_line.h"
 
 #include "fuzz.h"
-#include "spec/emit.h"
-#include "spec/load.h"
-#include "spec/source_text.h"
+#include "spec/schema/emit.h"
+#include "spec/schema/load.h"
+#include "spec/text/source_text.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pergpu;

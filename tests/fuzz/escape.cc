@@ -1,9 +1,9 @@
 // Text of jobs on its way to a terminal: whatever it was, and however it arrived, what comes out
 // cannot command the terminal, and is UTF-8.  First byte: how long the pieces are.
-#include "view/escape.h"
+#include "view/text/escape.h"
 
 #include "fuzz.h"
-#include "view/utf8.h"
+#include "view/text/utf8.h"
 
 namespace {
 

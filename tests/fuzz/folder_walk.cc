@@ -1,10 +1,10 @@
-// Folders that are walked while another user swaps the names in them (os/folder_walk.h).
+// Folders that are walked while another user swaps the names in them (os/fs/folder_walk.h).
 //
 // An input is a list of operations: a byte says what is done, the next ones where.  A thread swaps
 // folders, files, FIFOs and links as fast as it can meanwhile, as a neighbor who may write there.
 // For root some links belong to another user and lead to a private folder: nothing there may be
 // changed or read.
-#include "os/folder_walk.h"
+#include "os/fs/folder_walk.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -25,9 +25,9 @@
 
 #include "../os/take_lock.h"
 #include "fuzz.h"
-#include "os/file.h"
-#include "os/folder_lock.h"
-#include "os/written_file.h"
+#include "os/fs/file.h"
+#include "os/fs/folder_lock.h"
+#include "os/fs/written_file.h"
 
 namespace pergpu::fuzz {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "fuzz.h"
 #include "keeper/connection.h"
-#include "os/socket.h"
+#include "os/ipc/socket.h"
 #include "pieces.h"
 
 namespace {

@@ -1,7 +1,7 @@
 // The ends of logs and metrics files.  First byte: how many lines.
-#include "cli/tail.h"
+#include "cli/job_files/tail.h"
 #include "fuzz.h"
-#include "view/metrics.h"
+#include "view/model/metrics.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pergpu;

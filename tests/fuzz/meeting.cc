@@ -1,5 +1,5 @@
 // Requests to the meeting place: what can be read is within the bounds of the protocol.
-#include "coordinator/meeting_request.h"
+#include "broker/meeting_request.h"
 #include "fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

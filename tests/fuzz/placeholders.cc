@@ -1,14 +1,14 @@
 // Templates and commands: the parts of a template are the template, a rendered one holds the values
 // and nothing is read twice; words quoted for a shell are the words.  Lines: a template, a
 // parameter's value, a command.
-#include "spec/placeholders.h"
+#include "spec/templates/placeholders.h"
 
 #include <nlohmann/json.hpp>
 
 #include "fuzz.h"
-#include "spec/canonical_json.h"
-#include "spec/command_words.h"
-#include "spec/source_text.h"
+#include "spec/templates/command_words.h"
+#include "spec/text/canonical_json.h"
+#include "spec/text/source_text.h"
 
 namespace {
 

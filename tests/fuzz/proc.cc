@@ -1,12 +1,12 @@
 // Texts of /proc, /etc/passwd, the kernel's log and logind.conf.  First byte: which of them.
-#include "os/proc.h"
+#include "os/process/proc.h"
 
 #include "fuzz.h"
 #include "gpu/driver_files.h"
 #include "gpu/drm_clients.h"
 #include "gpu/processes.h"
-#include "os/login.h"
-#include "os/mounts.h"
+#include "os/fs/mounts.h"
+#include "os/process/login.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pergpu;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 
 #define TARGET(name) extern "C" int fuzz_##name(const std::uint8_t* data, std::size_t size);
 #include "targets.inc"

@@ -1,11 +1,11 @@
 // Requests of clients: what can be read is one of the protocol's, with fields within their bounds.
-#include "coordinator/request.h"
+#include "api/request.h"
 
 #include <nlohmann/json.hpp>
 
 #include "fuzz.h"
-#include "spec/run_table.h"
-#include "spec/wire.h"
+#include "spec/runs/run_table.h"
+#include "spec/sweep/wire.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pergpu;

@@ -3,10 +3,10 @@
 
 #include "fuzz.h"
 #include "job/text.h"
-#include "run/slurm_allocation.h"
-#include "run/slurm_queue.h"
-#include "run/slurm_script.h"
-#include "run/slurm_words.h"
+#include "slurm/slurm_allocation.h"
+#include "slurm/slurm_queue.h"
+#include "slurm/slurm_script.h"
+#include "slurm/slurm_words.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace pergpu;

@@ -1,12 +1,12 @@
 // What a coordinator tells its clients, read by a client: any JSON is read to something, and what
 // was read is written and read again without a change.
-#include "coordinator/snapshot.h"
+#include "api/snapshot.h"
 
 #include <nlohmann/json.hpp>
 
 #include "fuzz.h"
 #include "job/json_depth.h"
-#include "view/show.h"
+#include "view/commands/show.h"
 
 namespace {
 

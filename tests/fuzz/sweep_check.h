@@ -5,9 +5,9 @@
 #include <string>
 
 #include "fuzz.h"
-#include "spec/emit.h"
-#include "spec/load.h"
-#include "spec/wire.h"
+#include "spec/schema/emit.h"
+#include "spec/schema/load.h"
+#include "spec/sweep/wire.h"
 
 namespace pergpu::fuzz {
 

@@ -1,5 +1,5 @@
 // Event files of TensorBoard: whatever is in them, what comes out is bounded and can be told.
-#include "view/tensorboard.h"
+#include "view/model/tensorboard.h"
 
 #include <nlohmann/json.hpp>
 

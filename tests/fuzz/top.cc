@@ -1,14 +1,14 @@
 // The full-screen view of whatever a coordinator and a job say, at any size, after any keys: first
 // bytes columns, rows and how many keys, then these; then a line for each event, and last the log.
-#include "view/top.h"
+#include "view/top/top.h"
 
 #include <nlohmann/json.hpp>
 
 #include "fuzz.h"
 #include "job/json_depth.h"
-#include "view/top_keys.h"
-#include "view/top_snapshot.h"
-#include "view/utf8.h"
+#include "view/model/top_snapshot.h"
+#include "view/text/utf8.h"
+#include "view/top/top_keys.h"
 
 namespace {
 

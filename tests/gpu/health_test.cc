@@ -8,7 +8,7 @@
 #include <algorithm>
 #include <sstream>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu::gpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "gpu/foreign.h"
-#include "job/gpu_limit.h"
+#include "job/schedule/gpu_limit.h"
 
 namespace pergpu::gpu {
 namespace {

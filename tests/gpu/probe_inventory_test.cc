@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "amd_tree.h"
-#include "os/child.h"
-#include "os/proc.h"
+#include "os/process/child.h"
+#include "os/process/proc.h"
 #include "support.h"
 
 namespace pergpu::gpu {

@@ -13,7 +13,7 @@
 #include <utility>
 
 #include "os/clock.h"
-#include "os/file.h"
+#include "os/fs/file.h"
 #include "os/loop.h"
 
 namespace pergpu::gpu {

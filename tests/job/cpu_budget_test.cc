@@ -1,5 +1,5 @@
 // How many cpus a job may count on, and when it is pinned.
-#include "job/cpu_budget.h"
+#include "job/schedule/cpu_budget.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
-// How jobs slow each other down (job/cpu_share.h).
-#include "job/cpu_share.h"
+// How jobs slow each other down (job/schedule/cpu_share.h).
+#include "job/schedule/cpu_share.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

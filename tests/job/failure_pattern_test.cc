@@ -1,5 +1,5 @@
 // What runs that failed have in common.
-#include "job/failure_pattern.h"
+#include "job/schedule/failure_pattern.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

@@ -1,5 +1,5 @@
 // Sweeps with weights, played against choose() on CPU lanes and on GPUs.
-#include "job/fair_share.h"
+#include "job/schedule/fair_share.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
@@ -12,8 +12,8 @@
 #include <tuple>
 #include <vector>
 
-#include "job/schedule.h"
-#include "job/starting_order.h"
+#include "job/schedule/schedule.h"
+#include "job/schedule/starting_order.h"
 
 namespace pergpu {
 namespace {

@@ -4,7 +4,7 @@
 #include <optional>
 #include <string>
 
-#include "job/schedule.h"
+#include "job/schedule/schedule.h"
 
 namespace pergpu {
 

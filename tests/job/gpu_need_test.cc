@@ -1,11 +1,11 @@
 // What `gpus = "auto"` makes of what was seen.
-#include "job/gpu_need.h"
+#include "job/schedule/gpu_need.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
 #include "job/gpu_parts.h"
-#include "job/schedule.h"
+#include "job/schedule/schedule.h"
 
 namespace pergpu {
 namespace {

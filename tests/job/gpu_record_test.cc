@@ -1,5 +1,5 @@
-// What the ends of attempts say of a GPU (job/gpu_record.h).
-#include "job/gpu_record.h"
+// What the ends of attempts say of a GPU (job/schedule/gpu_record.h).
+#include "job/schedule/gpu_record.h"
 
 #include <gtest/gtest.h>
 

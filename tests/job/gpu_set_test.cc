@@ -1,5 +1,5 @@
 // Which GPUs a job with several gets.
-#include "job/gpu_set.h"
+#include "job/schedule/gpu_set.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>

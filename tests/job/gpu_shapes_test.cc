@@ -1,4 +1,4 @@
-#include "job/gpu_shapes.h"
+#include "job/schedule/gpu_shapes.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

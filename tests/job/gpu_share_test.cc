@@ -6,7 +6,7 @@
 #include <set>
 
 #include "gpu_machine.h"
-#include "job/gpu_limit.h"
+#include "job/schedule/gpu_limit.h"
 
 namespace pergpu {
 namespace {

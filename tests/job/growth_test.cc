@@ -5,7 +5,7 @@
 
 #include "job/builders.h"
 #include "job/retry.h"
-#include "job/schedule.h"
+#include "job/schedule/schedule.h"
 
 namespace pergpu {
 namespace {

@@ -1,5 +1,5 @@
-// Which jobs are like a new one (job/likeness.h).
-#include "job/likeness.h"
+// Which jobs are like a new one (job/schedule/likeness.h).
+#include "job/schedule/likeness.h"
 
 #include <gtest/gtest.h>
 

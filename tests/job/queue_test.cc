@@ -1,5 +1,5 @@
 // The order in which ready jobs start.
-#include "job/queue.h"
+#include "job/schedule/queue.h"
 
 #include <gtest/gtest.h>
 

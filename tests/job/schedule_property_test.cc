@@ -6,8 +6,8 @@
 #include <map>
 #include <set>
 
-#include "job/schedule.h"
-#include "job/starting_order.h"
+#include "job/schedule/schedule.h"
+#include "job/schedule/starting_order.h"
 
 namespace pergpu {
 namespace {

@@ -1,5 +1,5 @@
 // Who starts, where, and what is said of those who do not.
-#include "job/schedule.h"
+#include "job/schedule/schedule.h"
 
 #include <gtest/gtest.h>
 

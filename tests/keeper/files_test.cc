@@ -2,9 +2,9 @@
 #include <unistd.h>
 
 #include "keeper/rig.h"
-#include "os/boot_id.h"
 #include "os/clock.h"
-#include "os/file.h"
+#include "os/fs/boot_id.h"
+#include "os/fs/file.h"
 
 namespace pergpu::keeper::rig {
 namespace {

@@ -23,12 +23,12 @@
 #include "keeper/connection.h"
 #include "keeper/protocol.h"
 #include "keeper/record.h"
-#include "os/cgroup.h"
-#include "os/child.h"
-#include "os/proc.h"
-#include "os/process_tree.h"
-#include "os/socket.h"
-#include "os/spawn.h"
+#include "os/ipc/socket.h"
+#include "os/process/cgroup.h"
+#include "os/process/child.h"
+#include "os/process/proc.h"
+#include "os/process/process_tree.h"
+#include "os/process/spawn.h"
 
 namespace pergpu::keeper::rig {
 

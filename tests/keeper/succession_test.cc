@@ -8,8 +8,8 @@
 
 #include "keeper/bury.h"
 #include "keeper/rig.h"
-#include "os/boot_id.h"
 #include "os/clock.h"
+#include "os/fs/boot_id.h"
 #include "sanitizer.h"
 
 namespace pergpu::keeper::rig {

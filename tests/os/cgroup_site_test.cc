@@ -1,5 +1,5 @@
 // Which groups are taken, on machines of many kinds: from texts, without a machine.
-#include "os/cgroup_site.h"
+#include "os/process/cgroup_site.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 // Groups of the kernel where this machine lets us make some, and a folder tree in place of the
 // kernel's where it does not: cgroup v2's files are written and read there as they would be.
-#include "os/cgroup.h"
+#include "os/process/cgroup.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,10 +11,10 @@
 #include <filesystem>
 #include <fstream>
 
-#include "os/child.h"
-#include "os/proc.h"
-#include "os/process_tree.h"
-#include "os/spawn.h"
+#include "os/process/child.h"
+#include "os/process/proc.h"
+#include "os/process/process_tree.h"
+#include "os/process/spawn.h"
 
 namespace pergpu::os {
 namespace {

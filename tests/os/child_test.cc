@@ -1,11 +1,11 @@
-#include "os/child.h"
+#include "os/process/child.h"
 
 #include <gtest/gtest.h>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
 
-#include "os/spawn.h"
+#include "os/process/spawn.h"
 
 namespace pergpu::os {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "os/boot_id.h"
+#include "os/fs/boot_id.h"
 
 namespace pergpu::os {
 namespace {

@@ -1,5 +1,5 @@
 // Files that are expected to be there, by path and by pattern.
-#include "os/expected_files.h"
+#include "os/fs/expected_files.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -1,11 +1,11 @@
-#include "os/file.h"
+#include "os/fs/file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "fixture.h"
-#include "os/folder_walk.h"
+#include "os/fs/folder_walk.h"
 
 namespace pergpu::os {
 namespace {

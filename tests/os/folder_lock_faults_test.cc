@@ -1,4 +1,4 @@
-// The right to a folder (os/folder_lock.h) where files can't be locked, on network file systems,
+// The right to a folder (os/fs/folder_lock.h) where files can't be locked, on network file systems,
 // and while others look.  This program's flock(2) and statfs(2) are replaced by ones that fail on
 // demand.
 #include <fcntl.h>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "fixture.h"
-#include "os/folder_lock.h"
+#include "os/fs/folder_lock.h"
 #include "os/take_lock.h"
 
 namespace {

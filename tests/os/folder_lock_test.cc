@@ -1,5 +1,5 @@
-// The right to a folder (os/folder_lock.h): who has it, when it ends, what is trusted.
-#include "os/folder_lock.h"
+// The right to a folder (os/fs/folder_lock.h): who has it, when it ends, what is trusted.
+#include "os/fs/folder_lock.h"
 
 #include <fcntl.h>
 #include <sys/file.h>
@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "fixture.h"
-#include "os/folder_walk.h"
+#include "os/fs/folder_walk.h"
 #include "os/take_lock.h"
 
 namespace pergpu::os {

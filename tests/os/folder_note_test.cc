@@ -1,5 +1,5 @@
-// Whether a path still leads to the folder that was noted (os/folder_note.h).
-#include "os/folder_note.h"
+// Whether a path still leads to the folder that was noted (os/fs/folder_note.h).
+#include "os/fs/folder_note.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,6 @@
-// Walking by descriptors (os/folder_walk.h), also while somebody else swaps the names all the time.
-#include "os/folder_walk.h"
+// Walking by descriptors (os/fs/folder_walk.h), also while somebody else swaps the names all the
+// time.
+#include "os/fs/folder_walk.h"
 
 #include <fcntl.h>
 #include <linux/fs.h>
@@ -15,9 +16,9 @@
 #include <vector>
 
 #include "fixture.h"
-#include "os/folder_lock.h"
+#include "os/fs/folder_lock.h"
+#include "os/fs/written_file.h"
 #include "os/take_lock.h"
-#include "os/written_file.h"
 
 namespace pergpu::os {
 namespace {

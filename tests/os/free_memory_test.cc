@@ -1,11 +1,11 @@
 // What can still be had is more than nothing, and no more than there is.
-#include "os/free_memory.h"
+#include "os/process/free_memory.h"
 
 #include <gtest/gtest.h>
 #include <sys/sysinfo.h>
 
-#include "os/file.h"
-#include "os/own_cgroups.h"
+#include "os/fs/file.h"
+#include "os/process/own_cgroups.h"
 
 namespace pergpu::os {
 namespace {

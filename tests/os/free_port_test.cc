@@ -1,5 +1,5 @@
 // Ports for attempts: free ones, each once, however many ask.
-#include "os/free_port.h"
+#include "os/ipc/free_port.h"
 
 #include <gtest/gtest.h>
 #include <netinet/in.h>

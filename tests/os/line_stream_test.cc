@@ -7,7 +7,7 @@
 
 #include "fixture.h"
 #include "os/clock.h"
-#include "os/socket.h"
+#include "os/ipc/socket.h"
 
 namespace pergpu::os {
 namespace {

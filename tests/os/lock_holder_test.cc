@@ -1,5 +1,5 @@
 // Who has a file locked: any program, by any lock that is in the way, also by inheritance.
-#include "os/lock_holder.h"
+#include "os/fs/lock_holder.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -11,7 +11,7 @@
 
 #include "fixture.h"
 #include "os/fd.h"
-#include "os/lock.h"
+#include "os/fs/lock.h"
 
 namespace pergpu::os {
 namespace {

@@ -1,4 +1,4 @@
-#include "os/lock.h"
+#include "os/fs/lock.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-// What a logout ends, by the files of systemd (os/login.h).
-#include "os/login.h"
+// What a logout ends, by the files of systemd (os/process/login.h).
+#include "os/process/login.h"
 
 #include "fixture.h"
 

@@ -1,5 +1,5 @@
-// Which file system a path lies on, of texts (os/mounts.h).
-#include "os/mounts.h"
+// Which file system a path lies on, of texts (os/fs/mounts.h).
+#include "os/fs/mounts.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "os/named_file.h"
+#include "os/fs/named_file.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
 // A whole file gets a name that nobody has, on its own file system and on another one.
-#include "os/new_name.h"
+#include "os/fs/new_name.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

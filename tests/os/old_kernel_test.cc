@@ -12,11 +12,11 @@
 #include <sstream>
 
 #include "fixture.h"
-#include "os/child.h"
 #include "os/kernel.h"
-#include "os/proc.h"
-#include "os/process_tree.h"
-#include "os/spawn.h"
+#include "os/process/child.h"
+#include "os/process/proc.h"
+#include "os/process/process_tree.h"
+#include "os/process/spawn.h"
 #include "os/test_hooks.h"
 
 namespace pergpu::os {

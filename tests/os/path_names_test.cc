@@ -1,5 +1,5 @@
 // What is left of a path when it is taken apart.
-#include "os/path_names.h"
+#include "os/fs/path_names.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
-#include "os/paths.h"
+#include "os/process/paths.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "fixture.h"
-#include "os/process_tree.h"
-#include "os/spawn.h"
+#include "os/process/process_tree.h"
+#include "os/process/spawn.h"
 
 namespace pergpu::os {
 namespace {

@@ -1,5 +1,5 @@
-// Who but this user can put another file under a path (os/private_path.h).
-#include "os/private_path.h"
+// Who but this user can put another file under a path (os/fs/private_path.h).
+#include "os/fs/private_path.h"
 
 #include <sys/stat.h>
 #include <unistd.h>

@@ -1,5 +1,5 @@
 // What is read of a process, given to the next one, and what of it may be had.
-#include "os/process_attributes.h"
+#include "os/process/process_attributes.h"
 
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -11,8 +11,8 @@
 #include <algorithm>
 #include <functional>
 
-#include "os/child.h"
-#include "os/spawn.h"
+#include "os/process/child.h"
+#include "os/process/spawn.h"
 
 namespace pergpu::os {
 namespace {

@@ -1,4 +1,4 @@
-#include "os/process_tree.h"
+#include "os/process/process_tree.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -11,9 +11,9 @@
 #include <filesystem>
 #include <set>
 
-#include "os/child.h"
-#include "os/proc.h"
-#include "os/spawn.h"
+#include "os/process/child.h"
+#include "os/process/proc.h"
+#include "os/process/spawn.h"
 
 namespace pergpu::os {
 namespace {

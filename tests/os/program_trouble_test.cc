@@ -1,4 +1,4 @@
-#include "os/program_trouble.h"
+#include "os/process/program_trouble.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "fixture.h"
-#include "os/file.h"
+#include "os/fs/file.h"
 
 namespace pergpu::os {
 namespace {

@@ -1,5 +1,5 @@
-// Where a path leads (os/real_path.h).
-#include "os/real_path.h"
+// Where a path leads (os/fs/real_path.h).
+#include "os/fs/real_path.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -1,4 +1,4 @@
-#include "os/removal_watch.h"
+#include "os/fs/removal_watch.h"
 
 #include <sys/stat.h>
 

@@ -1,5 +1,5 @@
 // Whether a folder can be written to, found out without a trace.
-#include "os/room.h"
+#include "os/fs/room.h"
 
 #include <gtest/gtest.h>
 #include <sys/mount.h>

@@ -1,5 +1,5 @@
 // Memory without a name: told from everything else, and found with whoever has it.
-#include "os/shared_memory.h"
+#include "os/ipc/shared_memory.h"
 
 #include <fcntl.h>
 #include <sys/mman.h>

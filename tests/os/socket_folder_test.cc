@@ -1,4 +1,4 @@
-#include "os/socket_folder.h"
+#include "os/ipc/socket_folder.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -9,8 +9,8 @@
 #include <string>
 
 #include "fixture.h"
-#include "os/file.h"
-#include "os/socket.h"
+#include "os/fs/file.h"
+#include "os/ipc/socket.h"
 
 namespace pergpu::os {
 namespace {

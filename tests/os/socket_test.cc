@@ -1,4 +1,4 @@
-#include "os/socket.h"
+#include "os/ipc/socket.h"
 
 #include <fcntl.h>
 #include <sys/resource.h>
@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "fixture.h"
-#include "os/accept.h"
+#include "os/ipc/accept.h"
 
 namespace pergpu::os {
 namespace {

@@ -1,5 +1,5 @@
-// Room and limits as the kernel tells them (os/space.h).
-#include "os/space.h"
+// Room and limits as the kernel tells them (os/fs/space.h).
+#include "os/fs/space.h"
 
 #include <sys/resource.h>
 

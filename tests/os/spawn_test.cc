@@ -1,4 +1,4 @@
-#include "os/spawn.h"
+#include "os/process/spawn.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@
 #include <thread>
 #include <vector>
 
-#include "os/child.h"
+#include "os/process/child.h"
 
 namespace pergpu::os {
 namespace {

@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "os/folder_lock.h"
+#include "os/fs/folder_lock.h"
 
 namespace pergpu::os {
 

@@ -1,5 +1,5 @@
 // Whose socket is at the other end, by the kernel's table of TCP sockets.
-#include "os/tcp_owners.h"
+#include "os/ipc/tcp_owners.h"
 
 #include <arpa/inet.h>
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 #include <string>
 
 #include "os/fd.h"
-#include "os/tcp.h"
+#include "os/ipc/tcp.h"
 
 namespace pergpu::os {
 namespace {

@@ -1,5 +1,5 @@
-// What process trees use (os/tree_usage.h), and the texts of /proc that say it.
-#include "os/tree_usage.h"
+// What process trees use (os/process/tree_usage.h), and the texts of /proc that say it.
+#include "os/process/tree_usage.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
@@ -8,12 +8,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#include "os/child.h"
 #include "os/clock.h"
 #include "os/fd.h"
-#include "os/proc.h"
-#include "os/process_tree.h"
-#include "os/spawn.h"
+#include "os/process/child.h"
+#include "os/process/proc.h"
+#include "os/process/process_tree.h"
+#include "os/process/spawn.h"
 
 namespace pergpu::os {
 namespace {

@@ -1,5 +1,5 @@
 // What two processes share by a descriptor, with and without memfd_create.
-#include "os/unnamed_file.h"
+#include "os/fs/unnamed_file.h"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// Files that a keeper or a job wrote (os/written_file.h), and what may lie in their place.
-#include "os/written_file.h"
+// Files that a keeper or a job wrote (os/fs/written_file.h), and what may lie in their place.
+#include "os/fs/written_file.h"
 
 #include <fcntl.h>
 #include <sys/stat.h>

@@ -12,11 +12,11 @@
 #include <fstream>
 
 #include "keeper/record.h"
-#include "os/accept.h"
-#include "os/boot_id.h"
-#include "os/cgroup.h"
-#include "os/child.h"
-#include "os/socket.h"
+#include "os/fs/boot_id.h"
+#include "os/ipc/accept.h"
+#include "os/ipc/socket.h"
+#include "os/process/cgroup.h"
+#include "os/process/child.h"
 #include "run/local_rig.h"
 
 namespace pergpu {

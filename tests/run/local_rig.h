@@ -17,9 +17,9 @@
 #include <utility>
 #include <vector>
 
-#include "os/boot_id.h"
-#include "os/proc.h"
-#include "os/process_tree.h"
+#include "os/fs/boot_id.h"
+#include "os/process/proc.h"
+#include "os/process/process_tree.h"
 #include "run/local.h"
 
 namespace pergpu {

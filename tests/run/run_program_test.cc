@@ -7,8 +7,7 @@
 #include <fstream>
 
 #include "os/clock.h"
-#include "os/proc.h"
-#include "run/http_post.h"
+#include "os/process/proc.h"
 
 namespace pergpu {
 namespace {
@@ -87,22 +86,6 @@ TEST(LastLine, IsTheLastThatIsNotBlank) {
   EXPECT_EQ(last_line("one"), "one");
   EXPECT_EQ(last_line(" \n"), "");
   EXPECT_EQ(last_line(""), "");
-}
-
-TEST(HttpPost, QuotesWhatCurlReads) {
-  const std::string config = curl_config(
-      {.url = "https://example.org/\"x\\y", .headers = {"Title: a\nurl = \"file:///etc/passwd\""}});
-  EXPECT_NE(config.find("url = \"https://example.org/\\\"x\\\\y\"\n"), std::string::npos) << config;
-  EXPECT_NE(config.find("header = \"Title: aurl = \\\"file:///etc/passwd\\\"\"\n"),
-            std::string::npos)
-      << config;
-  EXPECT_NE(config.find("proto = \"=http,https\""), std::string::npos);
-}
-
-TEST(HttpPost, SaysWhatIsMissingWithoutCurl) {
-  const Result<std::string> sent = post({.url = "http://127.0.0.1:9/"}, {"PATH=/nowhere"});
-  ASSERT_FALSE(sent);
-  EXPECT_NE(sent.error().message.find("package curl"), std::string::npos) << sent.error().message;
 }
 
 }  // namespace

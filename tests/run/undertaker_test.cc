@@ -12,7 +12,7 @@
 #include <fstream>
 
 #include "os/clock.h"
-#include "os/proc.h"
+#include "os/process/proc.h"
 
 namespace pergpu {
 namespace {

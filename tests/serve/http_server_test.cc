@@ -13,7 +13,7 @@
 #include <vector>
 
 #include "os/clock.h"
-#include "os/tcp.h"
+#include "os/ipc/tcp.h"
 
 namespace pergpu::serve {
 namespace {

@@ -16,7 +16,7 @@
 #include <random>
 #include <string>
 
-#include "os/proc.h"
+#include "os/process/proc.h"
 #include "share/rig.h"
 
 namespace pergpu::share {

@@ -15,7 +15,7 @@
 #include <map>
 #include <vector>
 
-#include "os/proc.h"
+#include "os/process/proc.h"
 #include "share/rig.h"
 
 #ifndef __x86_64__

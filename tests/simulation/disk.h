@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/world.h"
 #include "simulation/agenda.h"
 #include "simulation/archive_book.h"
 #include "simulation/faults.h"
+#include "state/world.h"
 #include "store/store.h"
 
 namespace pergpu::simulation {

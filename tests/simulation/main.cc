@@ -14,7 +14,7 @@
 #include <memory>
 #include <string>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 #include "os/loop.h"
 #include "simulation/story.h"
 

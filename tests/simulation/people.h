@@ -9,7 +9,7 @@
 
 #include "simulation/dice.h"
 #include "simulation/life.h"
-#include "spec/sweep.h"
+#include "spec/sweep/sweep.h"
 
 namespace pergpu::simulation {
 

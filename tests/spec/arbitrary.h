@@ -9,10 +9,10 @@
 #include <string>
 #include <vector>
 
-#include "spec/canonical_json.h"
-#include "spec/output_pattern.h"
-#include "spec/placeholders.h"
-#include "spec/sweep.h"
+#include "spec/sweep/sweep.h"
+#include "spec/templates/output_pattern.h"
+#include "spec/templates/placeholders.h"
+#include "spec/text/canonical_json.h"
 
 namespace pergpu {
 

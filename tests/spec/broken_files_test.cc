@@ -11,8 +11,8 @@
 #include <string>
 #include <vector>
 
-#include "spec/diagnostics.h"
-#include "spec/load.h"
+#include "spec/schema/load.h"
+#include "spec/tree/diagnostics.h"
 
 namespace pergpu {
 namespace {

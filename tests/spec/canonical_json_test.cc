@@ -1,5 +1,5 @@
 // The published examples of RFC 8785 (sections 3.2.2 to 3.2.4, appendix B) and properties.
-#include "spec/canonical_json.h"
+#include "spec/text/canonical_json.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

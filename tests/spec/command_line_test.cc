@@ -1,10 +1,10 @@
 // `run [options] [-g NAME=V1,V2]… -- CMD ARG… ::: a b`: the model of GNU parallel's users.
-#include "spec/command_line.h"
+#include "spec/schema/command_line.h"
 
 #include <gtest/gtest.h>
 
-#include "spec/emit.h"
-#include "spec/placeholders.h"
+#include "spec/schema/emit.h"
+#include "spec/templates/placeholders.h"
 #include "test_sweeps.h"
 
 namespace pergpu {

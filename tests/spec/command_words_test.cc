@@ -1,4 +1,4 @@
-#include "spec/command_words.h"
+#include "spec/templates/command_words.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -1,11 +1,11 @@
-#include "spec/emit.h"
+#include "spec/schema/emit.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include "arbitrary.h"
-#include "spec/diagnostics.h"
-#include "spec/load.h"
+#include "spec/schema/load.h"
+#include "spec/tree/diagnostics.h"
 
 namespace pergpu {
 namespace {

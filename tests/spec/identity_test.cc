@@ -1,4 +1,4 @@
-#include "spec/identity.h"
+#include "spec/sweep/identity.h"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>

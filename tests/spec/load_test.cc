@@ -1,6 +1,6 @@
 // Good files: three spellings of the same sweep are the same SweepSpec, and each value lands where
 // it belongs.
-#include "spec/load.h"
+#include "spec/schema/load.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -1,11 +1,11 @@
 // [notify] of a sweep file: who is told what, and what of it may be shown.
-#include "spec/notify.h"
+#include "spec/sweep/notify.h"
 
 #include <gtest/gtest.h>
 
-#include "spec/diagnostics.h"
-#include "spec/load.h"
-#include "spec/wire.h"
+#include "spec/schema/load.h"
+#include "spec/sweep/wire.h"
+#include "spec/tree/diagnostics.h"
 
 namespace pergpu {
 namespace {

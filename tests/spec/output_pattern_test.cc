@@ -1,5 +1,5 @@
 // Texts of `outputs`: what would only be found out after hours is refused.
-#include "spec/output_pattern.h"
+#include "spec/templates/output_pattern.h"
 
 #include <gtest/gtest.h>
 

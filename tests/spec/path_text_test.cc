@@ -1,5 +1,5 @@
 // `~` and variables in texts that name files: expanded, or refused.
-#include "spec/path_text.h"
+#include "spec/templates/path_text.h"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "spec/placeholders.h"
+#include "spec/templates/placeholders.h"
 
 namespace pergpu {
 namespace {

@@ -1,10 +1,10 @@
-#include "spec/placeholders.h"
+#include "spec/templates/placeholders.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
 #include "arbitrary.h"
-#include "spec/argument_words.h"
+#include "spec/templates/argument_words.h"
 
 namespace pergpu {
 namespace {

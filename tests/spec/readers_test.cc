@@ -1,12 +1,12 @@
 // The three readers: order, positions and texts as written; and what each syntax hides.
-#include "spec/readers.h"
+#include "spec/readers/readers.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>
 
-#include "spec/suggest.h"
-#include "spec/toml_statements.h"
-#include "spec/yaml_scalar.h"
+#include "spec/readers/toml_statements.h"
+#include "spec/readers/yaml_scalar.h"
+#include "spec/text/suggest.h"
 #include "test_sweeps.h"
 
 namespace pergpu {

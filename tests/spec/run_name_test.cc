@@ -1,4 +1,4 @@
-#include "spec/run_name.h"
+#include "spec/templates/run_name.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -1,7 +1,7 @@
 // How the sections of a sweep file make its runs.
 #include <gtest/gtest.h>
 
-#include "spec/csv.h"
+#include "spec/runs/csv.h"
 #include "test_sweeps.h"
 
 namespace pergpu {

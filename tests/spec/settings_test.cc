@@ -1,5 +1,5 @@
 // KEY=VALUE of `pergpu set`: what is read, and what is said of the rest.
-#include "spec/settings.h"
+#include "spec/schema/settings.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // What [slurm] and `slurm` of a step hand on to sbatch, and what they must not.
-#include "spec/slurm_keys.h"
+#include "spec/schema/slurm_keys.h"
 
 #include <fmt/core.h>
 #include <gtest/gtest.h>

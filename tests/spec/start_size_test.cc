@@ -1,9 +1,9 @@
 // Long values: what is kept out of the environment, and what no kernel would start.
-#include "spec/start_size.h"
+#include "spec/templates/start_size.h"
 
 #include <gtest/gtest.h>
 
-#include "spec/run_parameters.h"
+#include "spec/templates/run_parameters.h"
 #include "test_sweeps.h"
 
 namespace pergpu {

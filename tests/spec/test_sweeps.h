@@ -5,8 +5,8 @@
 
 #include <string>
 
-#include "spec/diagnostics.h"
-#include "spec/load.h"
+#include "spec/schema/load.h"
+#include "spec/tree/diagnostics.h"
 
 namespace pergpu {
 

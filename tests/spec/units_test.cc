@@ -1,4 +1,4 @@
-#include "spec/units.h"
+#include "spec/text/units.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -5,7 +5,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "spec/command_line.h"
+#include "spec/schema/command_line.h"
 #include "test_sweeps.h"
 
 namespace pergpu {

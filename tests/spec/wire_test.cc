@@ -1,4 +1,4 @@
-#include "spec/wire.h"
+#include "spec/sweep/wire.h"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -8,12 +8,12 @@
 #include <set>
 
 #include "arbitrary.h"
-#include "spec/command_line.h"
-#include "spec/earlier_reading.h"
-#include "spec/emit.h"
-#include "spec/number_text.h"
-#include "spec/param_value.h"
-#include "spec/readers.h"
+#include "spec/readers/readers.h"
+#include "spec/runs/param_value.h"
+#include "spec/schema/command_line.h"
+#include "spec/schema/emit.h"
+#include "spec/sweep/earlier_reading.h"
+#include "spec/text/number_text.h"
 #include "test_sweeps.h"
 
 namespace pergpu {

@@ -10,7 +10,7 @@
 
 #include <cstdlib>
 
-#include "os/file.h"
+#include "os/fs/file.h"
 #include "store/replay.h"
 
 namespace pergpu {

@@ -1,5 +1,5 @@
 // `doctor` as people and programs see it: golden texts.
-#include "view/doctor.h"
+#include "view/commands/doctor.h"
 
 #include <gtest/gtest.h>
 

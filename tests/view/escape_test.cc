@@ -1,11 +1,11 @@
 // Nothing of a job's text reaches a terminal raw.
-#include "view/escape.h"
+#include "view/text/escape.h"
 
 #include <gtest/gtest.h>
 
 #include <string>
 
-#include "view/utf8.h"
+#include "view/text/utf8.h"
 
 namespace pergpu::view {
 namespace {

@@ -11,7 +11,7 @@
 #include <utility>
 #include <vector>
 
-#include "view/tensorboard.h"
+#include "view/model/tensorboard.h"
 
 namespace pergpu::view {
 
@@ -83,7 +83,7 @@ inline std::string record(const std::string& payload) {
   return with_checksum(little_endian(payload.size(), 8)) + with_checksum(payload);
 }
 
-/// Of a file, or of its beginning, as cli/event_files.h reads it.
+/// Of a file, or of its beginning, as cli/job_files/event_files.h reads it.
 inline std::vector<EventScalar> scalars_of_events(std::string_view bytes) {
   std::vector<EventScalar> all;
   while (bytes.size() >= kRecordHead) {

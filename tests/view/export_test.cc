@@ -6,11 +6,11 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
-#include "view/csv.h"
-#include "view/history.h"
-#include "view/metrics.h"
-#include "view/timeline.h"
-#include "view/trace.h"
+#include "view/export/csv.h"
+#include "view/export/trace.h"
+#include "view/model/history.h"
+#include "view/model/metrics.h"
+#include "view/model/timeline.h"
 
 namespace pergpu::view {
 namespace {

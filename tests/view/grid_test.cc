@@ -1,9 +1,9 @@
 // Cells of a screen: what is written where, and what never gets into one.
-#include "view/grid.h"
+#include "view/top/grid.h"
 
 #include <gtest/gtest.h>
 
-#include "view/utf8.h"
+#include "view/text/utf8.h"
 
 namespace pergpu::view {
 namespace {

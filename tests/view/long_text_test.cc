@@ -1,13 +1,13 @@
 // Values of any length in tables and lines.
-#include "view/long_text.h"
+#include "view/text/long_text.h"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 
-#include "view/escape.h"
-#include "view/table.h"
-#include "view/utf8.h"
+#include "view/text/escape.h"
+#include "view/text/table.h"
+#include "view/text/utf8.h"
 
 namespace pergpu::view {
 namespace {

@@ -1,5 +1,5 @@
 // Lanes in the order of people.
-#include "view/natural_order.h"
+#include "view/text/natural_order.h"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,5 @@
 // Notifications as people and programs get them.
-#include "view/notice.h"
+#include "view/export/notice.h"
 
 #include <gtest/gtest.h>
 

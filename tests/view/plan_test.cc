@@ -1,14 +1,14 @@
 // The chart of lanes, and the answer to `plan` as people read it.
-#include "view/plan.h"
+#include "view/commands/plan.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "view/escape.h"
-#include "view/lane_chart.h"
-#include "view/utf8.h"
+#include "view/charts/lane_chart.h"
+#include "view/text/escape.h"
+#include "view/text/utf8.h"
 
 namespace pergpu::view {
 namespace {

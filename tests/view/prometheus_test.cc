@@ -1,10 +1,10 @@
-#include "view/prometheus.h"
+#include "view/export/prometheus.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
-#include "view/metric_points.h"
+#include "view/model/metric_points.h"
 
 namespace pergpu::view {
 namespace {

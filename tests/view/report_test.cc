@@ -1,16 +1,16 @@
 // The HTML report: whatever stands in names, parameters and logs, it stays text, and the numbers
 // are those of the measured times.
-#include "view/report.h"
+#include "view/report/report.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "view/efficiency.h"
-#include "view/gantt.h"
-#include "view/html.h"
-#include "view/plot.h"
+#include "view/charts/gantt.h"
+#include "view/charts/plot.h"
+#include "view/model/efficiency.h"
+#include "view/text/html.h"
 
 namespace pergpu::view {
 namespace {

@@ -1,5 +1,5 @@
 // Shared memory as people and scripts see it.
-#include "view/segments.h"
+#include "view/commands/segments.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,11 @@
 // Charts a line high: what is not known is never drawn as zero.
-#include "view/series.h"
+#include "view/model/series.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "view/utf8.h"
+#include "view/text/utf8.h"
 
 namespace pergpu::view {
 namespace {

@@ -1,4 +1,4 @@
-#include "view/shell_words.h"
+#include "view/text/shell_words.h"
 
 #include <gtest/gtest.h>
 

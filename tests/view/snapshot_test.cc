@@ -1,5 +1,5 @@
 // The wire format of snapshots: what is written can be read back, by this version and by others.
-#include "coordinator/snapshot.h"
+#include "api/snapshot.h"
 
 #include <gtest/gtest.h>
 

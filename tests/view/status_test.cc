@@ -1,11 +1,11 @@
 // The status view, its redraw on a terminal, and the lines elsewhere.
-#include "view/status.h"
+#include "view/commands/status.h"
 
 #include <gtest/gtest.h>
 
-#include "view/escape.h"
-#include "view/screen.h"
-#include "view/utf8.h"
+#include "view/text/escape.h"
+#include "view/text/screen.h"
+#include "view/text/utf8.h"
 
 namespace pergpu::view {
 namespace {

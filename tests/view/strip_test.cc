@@ -1,5 +1,5 @@
 // Strips below the bars of a report: what is not known is a gap, never the colour of nothing.
-#include "view/strip.h"
+#include "view/charts/strip.h"
 
 #include <gtest/gtest.h>
 

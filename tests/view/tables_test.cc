@@ -4,16 +4,16 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
-#include "view/escape.h"
-#include "view/gpus.h"
-#include "view/job_facts.h"
-#include "view/jobs.h"
-#include "view/metrics.h"
-#include "view/quantity.h"
-#include "view/results.h"
-#include "view/show.h"
-#include "view/table.h"
-#include "view/utf8.h"
+#include "view/commands/gpus.h"
+#include "view/commands/jobs.h"
+#include "view/commands/results.h"
+#include "view/commands/show.h"
+#include "view/model/job_facts.h"
+#include "view/model/metrics.h"
+#include "view/text/escape.h"
+#include "view/text/quantity.h"
+#include "view/text/table.h"
+#include "view/text/utf8.h"
 
 namespace pergpu::view {
 namespace {

@@ -1,5 +1,5 @@
 // Event files of TensorBoard, by bytes made here and by a file that tensorboardX wrote.
-#include "view/tensorboard.h"
+#include "view/model/tensorboard.h"
 
 #include <gtest/gtest.h>
 

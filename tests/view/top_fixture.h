@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "view/top.h"
-#include "view/top_keys.h"
+#include "view/top/top.h"
+#include "view/top/top_keys.h"
 
 namespace pergpu::view::testing {
 

@@ -1,10 +1,10 @@
 // The keys of `top`: what each makes of the state, and what is asked for.
-#include "view/top_keys.h"
+#include "view/top/top_keys.h"
 
 #include <gtest/gtest.h>
 
 #include "top_fixture.h"
-#include "view/top_rows.h"
+#include "view/top/top_rows.h"
 
 namespace pergpu::view::testing {
 namespace {

@@ -1,14 +1,14 @@
 // What `top` draws: pure, so frames are compared as text.
-#include "view/top.h"
+#include "view/top/top.h"
 
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
 
 #include "top_fixture.h"
-#include "view/top_rows.h"
-#include "view/top_snapshot.h"
-#include "view/utf8.h"
+#include "view/model/top_snapshot.h"
+#include "view/text/utf8.h"
+#include "view/top/top_rows.h"
 
 namespace pergpu::view::testing {
 namespace {

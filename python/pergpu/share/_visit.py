@@ -5,7 +5,7 @@ it ends before it has made the memory, the next process is asked.  The coordinat
 the processes that have it, or until it is dropped.
 
 A frame is the length of its payload (four bytes, little-endian), its type and its payload, which is JSON
-(src/coordinator/meeting_request.h).  A missing or silent coordinator is not an error: then processes find each
+(src/broker/meeting_request.h).  A missing or silent coordinator is not an error: then processes find each
 other without it (_meeting.py).
 """
 

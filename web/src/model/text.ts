@@ -5,7 +5,7 @@
 const kSequences = /\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]?|\x9b[0-?]*[ -/]*[@-~]/g;
 const kControls = /[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]/g;
 
-// Marks that reorder or hide text ("trojan source"), as is_deceptive() of src/view/escape.cc has them.
+// Marks that reorder or hide text ("trojan source"), as is_deceptive() of src/view/text/escape.cc has them.
 const kMarks = /[\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\u{e0000}-\u{e007f}]/gu;
 
 /** JSON with such marks, in whose strings they are then visible: `\u202e`. */
