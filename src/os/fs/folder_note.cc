@@ -10,7 +10,7 @@
 #include <cerrno>
 #include <cstdint>
 #include <optional>
-#include <sstream>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -87,10 +87,9 @@ Result<void> note_folder(const HeldFolder& noted, const std::string& note) {
   const std::string folder = parent_of(note);
   (void)::mkdir(parent_of(folder).c_str(), 0700);
   if (::mkdir(folder.c_str(), 0700) < 0 && errno != EEXIST) return os_error("mkdir " + folder);
-  std::ostringstream text;
-  text << mark->inode << ' ' << mark->device_major << ' ' << mark->device_minor << ' ' << mark->boot
-       << '\n';
-  return write_file_atomic(note, text.str(), 0600, /*durable=*/false);
+  const std::string text = std::to_string(mark->inode) + ' ' + std::to_string(mark->device_major) +
+                           ' ' + std::to_string(mark->device_minor) + ' ' + mark->boot + '\n';
+  return write_file_atomic(note, text, 0600, /*durable=*/false);
 }
 
 Result<void> note_new_folder(const HeldFolder& noted, const std::string& note) {
