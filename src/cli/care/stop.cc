@@ -170,8 +170,8 @@ class Stop {
       say(asked == 0 ? "the coordinator has stopped; no job was running"
                      : fmt::format("the coordinator has stopped; {} ended", counted(asked, "job")));
     } else {
-      say("the coordinator has stopped; running jobs continue, and the next `pergpu` command "
-          "starts a coordinator that takes them over");
+      say("the coordinator has stopped; running jobs continue; the next command that needs a "
+          "coordinator starts one, which takes them over");
     }
     return tell(true, running, {}, "");
   }

@@ -42,8 +42,8 @@ constexpr KnownKey kSections[] = {
      "`\"configs/*.json\"` reads all matching files, sorted"},
     {"constants", takes::only(Kind::Values), "", "parameters shared by all runs"},
     {"exclude", takes::only(Kind::Rows), "",
-     "each table removes the runs that have all of its values; a list in it matches any of its "
-     "items"},
+     "each table removes the runs that have all of its values; where a value is a list, any one of "
+     "the items matches"},
     {"defaults", takes::only(Kind::Defaults), "",
      "keys for all steps; a step's own keys override them, and `env` is merged by name"},
     {"slurm", takes::table(slurm_keys), "",

@@ -411,9 +411,9 @@ constexpr StepKey kStepKeys[] = {
       "\"lost\"], delay = \"60s\" }` (docs/failures.md)"},
      read_retries},
     {{"grow", takes::table(growth_keys), "none",
-      "`{ memory = 1.5, gpu_memory = 2 }`: factors for the limits of the retry after an attempt "
-      "ran out of memory (docs/failures.md#more-memory); needs `retries`, and a limit to grow: "
-      "`memory` or `gpu_memory`"},
+      "`{ memory = 1.5, gpu_memory = 2 }`: if an attempt runs out of memory, the retry's "
+      "limit is multiplied by this (docs/failures.md#more-memory); needs `retries`, and a limit to "
+      "grow: `memory` or `gpu_memory`"},
      [](const KeyInput& in) {
        in.step.spec.grow = read_growth(in.field).value_or(Growth{});
        in.step.grow_at = in.field.node.at;
