@@ -1,7 +1,6 @@
 // Submits, one at a time: planned against the world, stored, and only then taken by the world.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <optional>
 #include <string_view>
 #include <utility>

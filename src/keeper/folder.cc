@@ -366,7 +366,12 @@ std::optional<SetupFailure> leave_folder(const Forget& forget) {
     return failure_of("write", record.error(), forget.record_path);
   }
   std::optional<SetupFailure> failure = write_final_record(forget, *record);
-  os::tidy_folder(record->folder);
+  // Without a root (an earlier release sends none) the walk followed links anywhere.
+  if (forget.root.path.empty()) {
+    os::tidy_folder(os::parent_of(forget.record_path));
+  } else {
+    os::tidy_folder(record->folder);
+  }
   return failure;
 }
 

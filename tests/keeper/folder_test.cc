@@ -306,6 +306,44 @@ TEST_F(AttemptFolder, AFolderThatTakesThePlaceOfARemovedRootIsNotTheRoot) {
   EXPECT_EQ(slurp(start.root.note), noted);
 }
 
+TEST_F(AttemptFolder, IsLeftWithoutLocks) {
+  const std::string beside = out().substr(0, out().rfind('/')) + "/.pergpu-lock.train";
+  const auto has_lock = [&] { return is_there(".pergpu-lock") || std::filesystem::exists(beside); };
+  Start start = this->start(3, 1);
+  start.root = {.path = folder_.path() + "/runs"};
+  Forget end = this->end(3, 1);
+  end.root = start.root;
+  const auto claim = [&] { ASSERT_FALSE(claim_folder(start).failure); };
+
+  claim();
+  EXPECT_TRUE(has_lock());
+  EXPECT_FALSE(leave_folder({.id = end.id})) << "it has no record";
+  EXPECT_TRUE(has_lock());
+  EXPECT_FALSE(leave_folder(end));
+  EXPECT_FALSE(has_lock());
+
+  claim();
+  EXPECT_FALSE(leave_folder(end)) << "its record has an end already";
+  EXPECT_FALSE(has_lock());
+
+  claim();
+  std::filesystem::remove(out() + "/attempt.json");
+  std::filesystem::create_directory(out() + "/attempt.json");  // where no record can be written
+  EXPECT_TRUE(leave_folder(end));
+  EXPECT_FALSE(has_lock());
+
+  claim();
+  std::filesystem::remove_all(out());
+  EXPECT_TRUE(std::filesystem::exists(beside));
+  EXPECT_TRUE(leave_folder(end));
+  EXPECT_FALSE(has_lock());
+
+  Claim held = claim_folder(start);
+  ASSERT_FALSE(held.failure);
+  (void)leave_folder(end);
+  EXPECT_TRUE(has_lock()) << "of an attempt that has the folder";
+}
+
 /// A neighbor can move a link of the user to where results are to go.
 TEST_F(AttemptFolder, ALinkOfTheUserIsNotFollowedWhereOthersCanWrite) {
   const std::string victim = folder_.path() + "/victim";

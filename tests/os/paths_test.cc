@@ -255,6 +255,8 @@ TEST(EnvironmentForHome, HasTheAbsoluteHomeAndNoMarkOfAnAttempt) {
 
 TEST(EnvironmentForHome, AddsNoHomeWhereNoneIsSet) {
   const Variable home("PERGPU_HOME", "");
+  EXPECT_EQ(value_in(environment_for_home("/absolute/home"), "PERGPU_HOME"), "")
+      << "as if it weren't set";
   ::unsetenv("PERGPU_HOME");
   EXPECT_EQ(value_in(environment_for_home("/absolute/home"), "PERGPU_HOME"), std::nullopt);
 }

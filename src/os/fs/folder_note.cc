@@ -16,7 +16,6 @@
 
 #include "ascii.h"
 #include "number.h"
-#include "os/clock.h"
 #include "os/fs/boot_id.h"
 #include "os/fs/file.h"
 

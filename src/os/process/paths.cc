@@ -80,7 +80,9 @@ std::vector<std::string> environment_for_home(const std::string& home) {
   std::vector<std::string> env = own_environment();
   std::erase_if(env, [&](const std::string& entry) { return entry.starts_with(marker); });
   for (std::string& entry : env) {
-    if (entry.starts_with(kHome)) entry = std::string(kHome) + home;
+    // An empty one means none, as for find_home().
+    const bool names_home = entry.starts_with(kHome) && entry.size() > kHome.size();
+    if (names_home) entry = std::string(kHome) + home;
   }
   return env;
 }

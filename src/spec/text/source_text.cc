@@ -11,6 +11,7 @@
 #include "utf8_bytes.h"
 
 namespace pergpu {
+
 SourceText::SourceText(std::string path, std::string text)
     : path_(std::move(path)), text_(std::move(text)) {
   starts_.push_back(0);

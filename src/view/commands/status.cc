@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <string_view>
 
 #include "plural.h"
 #include "view/commands/results.h"
